@@ -1,0 +1,85 @@
+"""What every reader returns and every later room takes: examples, their labels, and the names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.data.taxonomy import Taxonomy
+from labelspace.errors import DataError
+
+Features = csr_matrix | np.ndarray
+IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Examples with their labels.
+
+    labels       CSR (n, L), float32 ones, sorted indices, no duplicates
+    features     CSR or dense (n, D) float32, or None where the examples are text only
+    texts        one string an example, or None
+    label_names  L names, or None where the file has ids only
+    ids          n example ids, or None
+    taxonomy     how labels hang together, or None
+    """
+
+    labels: csr_matrix
+    features: Features | None = None
+    texts: Sequence[str] | None = None
+    label_names: Sequence[str] | None = None
+    ids: Sequence[str] | None = None
+    taxonomy: Taxonomy | None = None
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        n, n_labels = self.labels.shape
+        counts = {
+            "features": None if self.features is None else self.features.shape[0],
+            "texts": None if self.texts is None else len(self.texts),
+            "ids": None if self.ids is None else len(self.ids),
+        }
+        for what, count in counts.items():
+            if count is not None and count != n:
+                raise DataError(f"{count} {what} for {n} rows of labels", path=self.source or None)
+        if self.label_names is not None and len(self.label_names) != n_labels:
+            raise DataError(
+                f"{len(self.label_names)} label names for {n_labels} labels",
+                path=self.source or None,
+            )
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.labels.shape[1])
+
+    @property
+    def n_features(self) -> int | None:
+        return None if self.features is None else int(self.features.shape[1])
+
+    def names(self) -> list[str]:
+        """Label names, or the ids as strings where the file gave no names."""
+        if self.label_names is not None:
+            return list(self.label_names)
+        return [str(i) for i in range(self.n_labels)]
+
+    def take(self, rows: IntArray) -> Dataset:
+        """The examples at these rows; label names and taxonomy stay whole."""
+        return replace(
+            self,
+            labels=self.labels[rows],
+            features=None if self.features is None else self.features[rows],
+            texts=None if self.texts is None else [self.texts[i] for i in rows],
+            ids=None if self.ids is None else [self.ids[i] for i in rows],
+        )
+
+    def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """A random (rest, cut) pair in which the cut holds about `fraction` of the examples."""
+        order = np.random.default_rng(seed).permutation(len(self))
+        size = min(max(1, round(fraction * len(self))), max(0, len(self) - 1))
+        return self.take(np.sort(order[size:])), self.take(np.sort(order[:size]))

@@ -1,0 +1,92 @@
+"""Labels that hang under other labels: a tree or a DAG of child-parent edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from labelspace.errors import DataError
+
+
+@dataclass(frozen=True)
+class Taxonomy:
+    """Nodes and child-parent edges.
+
+    The first `n_labels` nodes are the labels of the data set, in its order; further nodes are
+    parents that no example carries. `edges` is (m, 2) int64, a row (child, parent), sorted, unique.
+    """
+
+    node_names: tuple[str, ...]
+    edges: np.ndarray
+    n_labels: int
+
+    def __post_init__(self) -> None:
+        _refuse_cycles(self.edges, self.node_names)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Taxonomy):
+            return NotImplemented
+        return (
+            self.node_names == other.node_names
+            and self.n_labels == other.n_labels
+            and np.array_equal(self.edges, other.edges)
+        )
+
+    def __len__(self) -> int:
+        return len(self.node_names)
+
+    @property
+    def is_tree(self) -> bool:
+        """True if no node has two parents."""
+        return len(np.unique(self.edges[:, 0])) == len(self.edges)
+
+    def depths(self) -> np.ndarray:
+        """Longest distance from a root, per node."""
+        return _longest_depths(self.edges, len(self.node_names))
+
+    @classmethod
+    def from_names(cls, pairs: Iterable[tuple[str, str]], label_names: Sequence[str]) -> Taxonomy:
+        """From (child name, parent name) pairs; names that are no labels become further nodes."""
+        index = {name: i for i, name in enumerate(label_names)}
+        edges = [
+            (index.setdefault(child, len(index)), index.setdefault(parent, len(index)))
+            for child, parent in pairs
+        ]
+        array = np.unique(np.array(edges, dtype=np.int64).reshape(-1, 2), axis=0)
+        return cls(tuple(index), array, len(label_names))
+
+
+def _longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:
+    """Depth by peeling off nodes whose parents are all done; -1 marks nodes on or below a cycle."""
+    children, parents = edges[:, 0], edges[:, 1]
+    order = np.argsort(parents, kind="stable")
+    starts = np.searchsorted(parents[order], np.arange(n_nodes + 1))
+    waiting = np.bincount(children, minlength=n_nodes)
+    depths = np.where(waiting == 0, 0, -1)
+    front = np.flatnonzero(waiting == 0)
+    depth = 0
+    while len(front):
+        depth += 1
+        below = [children[order[starts[node] : starts[node + 1]]] for node in front]
+        reached = np.concatenate(below) if below else np.empty(0, np.int64)
+        np.subtract.at(waiting, reached, 1)
+        front = np.unique(reached[waiting[reached] == 0])
+        depths[front] = depth
+    return depths
+
+
+def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
+    depths = _longest_depths(edges, len(names))
+    if (depths >= 0).all():
+        return
+    stuck = set(np.flatnonzero(depths < 0).tolist())
+    parent_of = {int(c): int(p) for c, p in edges if int(c) in stuck and int(p) in stuck}
+    node = next(iter(parent_of))
+    seen: list[int] = []
+    while node not in seen:
+        seen.append(node)
+        node = parent_of[node]
+    cycle = [*seen[seen.index(node) :], node]
+    raise DataError("the taxonomy has a cycle: " + " -> ".join(names[i] for i in cycle))
