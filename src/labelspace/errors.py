@@ -42,10 +42,6 @@ class TrainingError(LabelspaceError):
     """Training cannot go on: the loss became NaN or infinite. No model is returned."""
 
 
-class TrainingInterrupted(LabelspaceError):  # noqa: N818 - an event, not a mistake
-    """Training was stopped by the user; a checkpoint was written where one was asked for."""
-
-
 class CheckpointError(LabelspaceError):
     """A checkpoint belongs to another run (other data or parameters) or cannot be read."""
 

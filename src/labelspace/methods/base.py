@@ -1,0 +1,154 @@
+"""The contract of a method. Subclasses write `_fit`, `_predict` and what they store; nothing else.
+
+A method is one class with keyword-only parameters that `__init__` only stores, so that
+scikit-learn's `get_params`, `clone` and grid search work. Checks happen in `fit`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator
+
+from labelspace.errors import InputError, NotFittedError, ParameterError
+from labelspace.methods.parameters import Parameter, unknown
+from labelspace.methods.ranking import Ranking
+from labelspace.sparse import checked_features, checked_labels, digest
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+    from labelspace.nn.callbacks import Callback
+
+Features = csr_matrix | np.ndarray
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What `fit` hands to a method after all checks."""
+
+    X: Features
+    Y: csr_matrix
+    valid: tuple[Features, csr_matrix] | None
+    taxonomy: Taxonomy | None
+    callbacks: Sequence[Callback]
+    identity: str
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of a job, for memory estimates before anything is allocated."""
+
+    points: int
+    features: int
+    labels: int
+    feature_nnz: int
+    label_nnz: int
+
+
+class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of all methods: `fit(X, Y)`, `predict(X, k)`, state in and out."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    summary: ClassVar[str]
+    parameters: ClassVar[Mapping[str, Parameter]]
+
+    n_features_in_: int
+    n_labels_: int
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        valid: tuple[Any, Any] | None = None,
+        taxonomy: Taxonomy | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """Learn from X (n, features), CSR or array, and Y (n, labels), CSR of ones.
+
+        valid      held-out (X, Y) for early stopping; cut from the training data if None
+        taxonomy   how the labels hang together, for methods that use it
+        callbacks  told of progress; see `labelspace.nn.callbacks`
+        """
+        self.check_parameters()
+        X = checked_features(X)
+        Y = checked_labels(Y, X.shape[0])
+        if X.shape[0] == 0:
+            raise InputError("X has no rows: there is nothing to learn from")
+        if valid is not None:
+            valid_X = checked_features(valid[0], X.shape[1])
+            valid = (valid_X, checked_labels(valid[1], valid_X.shape[0]))
+        identity = digest(self.name, self.version, sorted(self.get_params().items()), X, Y)
+        self._fit(TrainingData(X, Y, valid, taxonomy, callbacks, identity))
+        self.n_features_in_, self.n_labels_ = X.shape[1], Y.shape[1]
+        return self
+
+    def predict(self, X: Any, k: int = 5) -> Ranking:
+        """The k best labels of each row of X, with scores in [0, 1]."""
+        if not hasattr(self, "n_labels_"):
+            raise NotFittedError(f"{self.name} is not fitted yet: call fit first")
+        if k < 1:
+            raise ParameterError(f"k={k}: expected an integer of at least 1")
+        X = checked_features(X, self.n_features_in_)
+        best = self._predict(X, min(k, self.n_labels_))
+        if best.k == k:
+            return best
+        padded = Ranking.empty(len(best), k)
+        padded.labels[:, : best.k], padded.scores[:, : best.k] = best.labels, best.scores
+        return padded
+
+    @abstractmethod
+    def _fit(self, data: TrainingData) -> None:
+        """Learn; set attributes that end in an underscore."""
+
+    @abstractmethod
+    def _predict(self, X: Features, k: int) -> Ranking:
+        """Rank; k is at most the number of labels."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """All that was learned, as flat arrays."""
+
+    @abstractmethod
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take back what `state` gave; the arrays may be read-only memory maps."""
+
+    @classmethod
+    @abstractmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        """Bytes `fit` will need at its peak, by purpose, on data of this shape."""
+
+    def check_parameters(self) -> None:
+        """Raise ParameterError for the first parameter that is out of range."""
+        for name, value in self.get_params(deep=False).items():
+            self.parameters[name].check(f"{self.name}.{name}", value)
+
+    @classmethod
+    def parse_parameters(cls, settings: Mapping[str, str]) -> dict[str, Any]:
+        """Texts such as {"dim": "512"} as checked values; unknown names are an error."""
+        for name in settings:
+            if name not in cls.parameters:
+                raise ParameterError(unknown(name, f"{cls.name} parameter", cls.parameters))
+        return {
+            name: cls.parameters[name].parse(f"{cls.name}.{name}", text)
+            for name, text in settings.items()
+        }
+
+    @classmethod
+    def create(cls, **params: Any) -> Self:
+        """Like the constructor, but an unknown name is our error with the nearest one."""
+        for name in params:
+            if name not in cls.parameters:
+                raise ParameterError(unknown(name, f"{cls.name} parameter", cls.parameters))
+        return cls(**params)
+
+
+def as_csr(X: Features) -> csr_matrix:
+    """Features as CSR, for methods that work on non-zeros alone."""
+    return X if issparse(X) else csr_matrix(X)

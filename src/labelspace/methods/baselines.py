@@ -1,0 +1,90 @@
+"""Two floors that every real method must stand above.
+
+most-common  ranks labels by their training frequency (the baseline of Gerald & Baskiotis 2019)
+random       ranks labels at random (the baseline of Srinivasan et al.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from labelspace.methods.base import Features, Method, Shape, TrainingData, as_csr
+from labelspace.methods.parameters import SEED, Parameter
+from labelspace.methods.ranking import Ranking
+
+
+class MostCommon(Method):
+    """Every example gets the most frequent labels; the score is the label's training share."""
+
+    name: ClassVar[str] = "most-common"
+    summary: ClassVar[str] = "the most frequent labels, the same for every example"
+    parameters: ClassVar[Mapping[str, Parameter]] = {"seed": SEED}
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self.seed = seed
+
+    def _fit(self, data: TrainingData) -> None:
+        counts = np.asarray(data.Y.sum(axis=0)).ravel()
+        self.share_ = (counts / data.Y.shape[0]).astype(np.float32)
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        best = np.argsort(-self.share_, kind="stable")[:k]
+        rows = (X.shape[0], k)
+        return Ranking(
+            np.broadcast_to(best, rows).copy(), np.broadcast_to(self.share_[best], rows).copy()
+        )
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"share": self.share_}
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.share_ = arrays["share"]
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
+        return {"label counts": 12 * shape.labels}
+
+
+class Random(Method):
+    """Uniformly random labels, drawn from the seed and the example's own features.
+
+    Seeding by content makes an example's answer the same alone, in a batch and after a reload.
+    """
+
+    name: ClassVar[str] = "random"
+    summary: ClassVar[str] = "labels drawn at random: what chance gives"
+    parameters: ClassVar[Mapping[str, Parameter]] = {"seed": SEED}
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self.seed = seed
+
+    def _fit(self, data: TrainingData) -> None:
+        self.n_ = data.Y.shape[1]
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        X = as_csr(X)
+        best = Ranking.empty(X.shape[0], k)
+        for row in range(X.shape[0]):
+            indices = X.indices[X.indptr[row] : X.indptr[row + 1]].astype(np.int64)
+            values = X.data[X.indptr[row] : X.indptr[row + 1]]
+            stored = values != 0  # an explicit zero must not change the draw
+            content = indices[stored].tobytes() + values[stored].tobytes()
+            draw = np.random.default_rng([self.seed, *hashlib.blake2b(content).digest()])
+            best.labels[row] = draw.choice(self.n_, size=k, replace=False, shuffle=True)
+        # The expected precision of a random label would be the honest score; order is all it has.
+        best.scores[:] = np.linspace(1.0, 0.0, k, endpoint=False, dtype=np.float32) / self.n_
+        return best
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"n": np.array(self.n_)}
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.n_ = int(arrays["n"])
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
+        return {"labels": 8}

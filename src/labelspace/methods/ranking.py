@@ -1,0 +1,55 @@
+"""What a method answers with: for each example the best k labels and how sure it is of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best k labels of n examples, best first.
+
+    labels  (n, k) int64; -1 pads a row that has fewer than k labels
+    scores  (n, k) float32 in [0, 1], never rising along a row; 0 where padded
+    """
+
+    labels: np.ndarray
+    scores: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def k(self) -> int:
+        return int(self.labels.shape[1])
+
+    def take(self, rows: np.ndarray) -> Ranking:
+        return Ranking(self.labels[rows], self.scores[rows])
+
+    @classmethod
+    def empty(cls, n: int, k: int) -> Ranking:
+        """n rows of pads."""
+        return cls(np.full((n, k), -1, np.int64), np.zeros((n, k), np.float32))
+
+    @classmethod
+    def from_sparse(cls, scores: csr_matrix, k: int) -> Ranking:
+        """The k largest stored values of each row; ties go to the smaller label."""
+        rows = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
+        order = np.lexsort((scores.indices, -scores.data, rows))
+        place = np.arange(len(rows)) - scores.indptr[rows]
+        kept = place < k
+        best = cls.empty(scores.shape[0], k)
+        best.labels[rows[kept], place[kept]] = scores.indices[order][kept]
+        best.scores[rows[kept], place[kept]] = scores.data[order][kept]
+        return best
+
+    @classmethod
+    def stack(cls, parts: list[Ranking]) -> Ranking:
+        """Rankings of consecutive examples as one."""
+        return cls(
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+        )

@@ -1,0 +1,38 @@
+"""The names of all methods. A new method is one file, one line here and one page of docs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from labelspace.errors import UnknownMethodError
+from labelspace.methods.base import Method
+from labelspace.methods.parameters import unknown
+
+# name -> where its class lives: modules are imported only when the method is asked for.
+_HOMES = {
+    "most-common": "labelspace.methods.baselines:MostCommon",
+    "random": "labelspace.methods.baselines:Random",
+    "knn": "labelspace.methods.knn:KNN",
+}
+_registered: dict[str, type[Method]] = {}
+
+
+def method_names() -> list[str]:
+    return sorted({*_HOMES, *_registered})
+
+
+def method_class(name: str) -> type[Method]:
+    """The class behind a name."""
+    if name in _registered:
+        return _registered[name]
+    if name not in _HOMES:
+        raise UnknownMethodError(unknown(name, "method", method_names()))
+    module, _, cls = _HOMES[name].partition(":")
+    found: type[Method] = getattr(import_module(module), cls)
+    return found
+
+
+def register(cls: type[Method]) -> type[Method]:
+    """Add a method from outside the package (usable as a class decorator)."""
+    _registered[cls.name] = cls
+    return cls

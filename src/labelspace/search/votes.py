@@ -1,0 +1,67 @@
+"""Neighbours vote: the labels of near training examples, weighted and ranked, in compiled loops."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def keep_best(value, item, best_values, best_items, filled):  # type: ignore[no-untyped-def]
+    """Insert into a short descending list; on equal values the smaller item goes first.
+
+    Returns how many places are filled. Insertion beats a heap here: lists are short and nearly
+    every candidate fails the first comparison.
+    """
+    size = len(best_values)
+    if filled == size:
+        last = size - 1
+        if value < best_values[last] or (value == best_values[last] and item > best_items[last]):
+            return filled
+        place = last
+    else:
+        place = filled
+        filled += 1
+    while place > 0 and (
+        best_values[place - 1] < value
+        or (best_values[place - 1] == value and best_items[place - 1] > item)
+    ):
+        best_values[place] = best_values[place - 1]
+        best_items[place] = best_items[place - 1]
+        place -= 1
+    best_values[place] = value
+    best_items[place] = item
+    return filled
+
+
+@njit(cache=True, nogil=True)
+def vote(neighbours, weights, count, indptr, indices, tally, labels_out, scores_out):  # type: ignore[no-untyped-def]
+    """Score labels by the weighted share of neighbours that carry them; write the best, in order.
+
+    tally is a scratch array of zeros, one a label, and is left as zeros.
+    """
+    total = np.float32(0.0)
+    for n in range(count):
+        total += weights[n]
+    if total <= 0.0:
+        return
+    touched = 0
+    for n in range(count):
+        touched += indptr[neighbours[n] + 1] - indptr[neighbours[n]]
+    seen = np.empty(touched, np.int64)
+    n_seen = 0
+    for n in range(count):
+        if weights[n] <= 0.0:
+            continue
+        for cell in range(indptr[neighbours[n]], indptr[neighbours[n] + 1]):
+            label = indices[cell]
+            if tally[label] == 0.0:
+                seen[n_seen] = label
+                n_seen += 1
+            tally[label] += weights[n]
+    filled = 0
+    for s in range(n_seen):
+        label = seen[s]
+        score = min(tally[label] / total, np.float32(1.0))
+        filled = keep_best(score, label, scores_out, labels_out, filled)
+        tally[label] = 0.0

@@ -1,0 +1,82 @@
+"""Small helpers around scipy's CSR, the one sparse currency between the rooms."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, issparse
+
+from labelspace.errors import InputError
+
+
+def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.ndarray:
+    """X as CSR or C-ordered array of finite float32; anything else is an InputError."""
+    if issparse(X):
+        matrix = csr_matrix(X, dtype=np.float32)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy() if matrix is X else matrix
+            matrix.sum_duplicates()
+        values = matrix.data
+    else:
+        try:
+            matrix = np.ascontiguousarray(X, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X must be a CSR matrix or an array of numbers: {error}") from None
+        if matrix.ndim != 2:
+            raise InputError(f"X must have two dimensions, got shape {matrix.shape}")
+        values = matrix
+    if not np.isfinite(values).all():
+        raise InputError("X holds NaN or infinite values")
+    if n_features is not None and matrix.shape[1] != n_features:
+        raise InputError(f"X has {matrix.shape[1]} features; the model was fitted on {n_features}")
+    return matrix
+
+
+def checked_labels(Y: Any, n_rows: int) -> csr_matrix:
+    """Y as CSR of float32 ones with sorted indices; stored zeros are no labels."""
+    matrix = csr_matrix(Y, dtype=np.float32, copy=True)
+    if not np.isfinite(matrix.data).all():
+        raise InputError("Y holds NaN or infinite values")
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if matrix.shape[0] != n_rows:
+        raise InputError(f"X has {n_rows} rows and Y has {matrix.shape[0]}")
+    if matrix.shape[1] == 0:
+        raise InputError("Y has no columns: there is no label to learn")
+    matrix.data[:] = 1.0
+    return matrix
+
+
+def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
+    """A CSR matrix as flat arrays, for a method's state."""
+    return {
+        f"{prefix}.data": matrix.data,
+        f"{prefix}.indices": matrix.indices,
+        f"{prefix}.indptr": matrix.indptr,
+        f"{prefix}.shape": np.array(matrix.shape, np.int64),
+    }
+
+
+def unpack_csr(prefix: str, arrays: Mapping[str, np.ndarray]) -> csr_matrix:
+    """The inverse of `pack_csr`; the arrays may be memory maps and are not copied."""
+    parts = tuple(arrays[f"{prefix}.{part}"] for part in ("data", "indices", "indptr"))
+    return csr_matrix(parts, shape=tuple(arrays[f"{prefix}.shape"]), copy=False)
+
+
+def digest(*items: Any) -> str:
+    """A fingerprint of matrices, arrays and plain values, for 'is this the same data'."""
+    sha = hashlib.blake2b(digest_size=16)
+    for item in items:
+        if issparse(item):
+            arrays = [np.array(item.shape), item.indptr, item.indices, item.data]
+        elif isinstance(item, np.ndarray):
+            arrays = [np.array(item.shape), item]
+        else:
+            sha.update(repr(item).encode())
+            continue
+        for array in arrays:
+            sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()

@@ -1,0 +1,218 @@
+"""Every registered method keeps the same promises; a new one is picked up by itself."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, vstack
+from sklearn.base import clone
+from support.planted import planted
+from support.toy import Toy
+
+from labelspace import store
+from labelspace.errors import InputError, NotFittedError, ParameterError
+from labelspace.features.pipeline import FeaturePipeline
+from labelspace.methods.base import Shape
+from labelspace.methods.registry import method_class, method_names, register
+from labelspace.nn.callbacks import Callback, Checkpoint
+from labelspace.tagger import Tagger
+
+register(Toy)
+
+# Settings that keep training short; the promises are the same for all settings.
+SMALL: dict[str, dict[str, object]] = {"knn": {"neighbours": 5}}
+
+
+@pytest.fixture(params=method_names())
+def method(request):
+    return method_class(request.param)(**SMALL.get(request.param, {}))
+
+
+@pytest.fixture
+def data():
+    return planted()
+
+
+def same(one, other):
+    return np.array_equal(one.labels, other.labels) and np.array_equal(one.scores, other.scores)
+
+
+def same_state(one, other):
+    one, other = one.state(), other.state()
+    return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
+
+
+def test_parameters_are_keyword_only_stored_and_described(method):
+    signature = inspect.signature(type(method).__init__)
+    own = [p for p in signature.parameters.values() if p.name != "self"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in own)
+    assert {p.name for p in own} == set(method.parameters)
+    assert all(method.parameters[p.name].help for p in own)
+    assert "seed" in method.parameters
+    method.check_parameters()
+
+
+def test_clone_has_the_same_parameters_and_nothing_learned(method, data):
+    method.set_params(seed=3)
+    copy = clone(method.fit(*data))
+    assert copy.get_params() == method.get_params()
+    with pytest.raises(NotFittedError, match="fit first"):
+        copy.predict(data[0], 3)
+
+
+def test_a_parameter_out_of_range_is_named(method, data):
+    with pytest.raises(ParameterError, match=r"seed=-1"):
+        method.set_params(seed=-1).fit(*data)
+
+
+def test_an_unknown_parameter_is_named(method):
+    with pytest.raises(ParameterError, match="sed.*seed"):
+        method.create(sed=1)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_no_numbers_are_refused(method, data, bad):
+    X, Y = data
+    broken = X.copy()
+    broken.data[3] = bad
+    with pytest.raises(InputError, match="NaN or infinite"):
+        method.fit(broken, Y)
+    with pytest.raises(InputError, match="NaN or infinite"):
+        method.fit(X, Y).predict(broken, 3)
+
+
+def test_shapes_that_do_not_fit_are_refused(method, data):
+    X, Y = data
+    with pytest.raises(InputError, match="rows"):
+        method.fit(X, Y[:-1])
+    with pytest.raises(InputError, match="two dimensions"):
+        method.fit(np.zeros(5), Y)
+    with pytest.raises(InputError, match="no rows"):
+        method.fit(X[:0], Y[:0])
+    with pytest.raises(InputError, match="fitted on"):
+        method.fit(X, Y).predict(X[:, :-1], 3)
+    with pytest.raises(ParameterError, match="k=0"):
+        method.predict(X, 0)
+
+
+def test_the_input_is_left_as_it_was(method, data):
+    X, Y = data
+    before = X.copy(), Y.copy()
+    method.fit(X, Y).predict(X, 3)
+    assert (X != before[0]).nnz == 0
+    assert (Y != before[1]).nnz == 0
+
+
+def test_same_seed_same_bits(method, data):
+    assert same_state(clone(method).fit(*data), clone(method).fit(*data))
+
+
+def test_scores_are_probabilities_in_falling_order_without_repeats(method, data):
+    X, Y = data
+    ranking = method.fit(X, Y).predict(X, 6)
+    assert ranking.labels.shape == ranking.scores.shape == (X.shape[0], 6)
+    assert (ranking.scores >= 0).all()
+    assert (ranking.scores <= 1).all()
+    assert (np.diff(ranking.scores, axis=1) <= 0).all()
+    assert (ranking.labels >= -1).all()
+    assert (ranking.labels < Y.shape[1]).all()
+    for labels, scores in zip(ranking.labels, ranking.scores, strict=True):
+        given = labels[labels >= 0]
+        assert len(set(given.tolist())) == len(given)
+        assert (labels[len(given) :] == -1).all()
+        assert (scores[len(given) :] == 0).all()
+
+
+def test_batch_is_one_by_one(method, data):
+    X, Y = data
+    method.fit(X, Y)
+    together = method.predict(X[:40], 4)
+    for row in range(40):
+        assert same(method.predict(X[row], 4), together.take(np.array([row])))
+
+
+def test_save_and_load_change_nothing(method, data, tmp_path):
+    X, Y = data
+    names = [f"label {i}" for i in range(Y.shape[1])]
+    Tagger(FeaturePipeline(None, n_numeric=X.shape[1]), method.fit(X, Y), names).save(tmp_path / "m")
+    loaded = Tagger.load(tmp_path / "m")
+    assert loaded.method.get_params() == method.get_params()
+    assert loaded.label_names == names
+    assert same_state(loaded.method, method)
+    assert same(loaded.method.predict(X, 4), method.predict(X, 4))
+    assert store.size_in_bytes(tmp_path / "m") > 0
+
+
+def test_more_labels_wanted_than_there_are(method, data):
+    X, Y = data
+    ranking = method.fit(X, Y).predict(X[:5], Y.shape[1] + 7)
+    assert ranking.labels.shape == (5, Y.shape[1] + 7)
+    assert (ranking.labels[:, Y.shape[1] :] == -1).all()
+
+
+def test_a_label_without_examples_does_no_harm(method, data):
+    X, Y = data
+    assert Y[:, -1].nnz == 0  # planted so
+    ranking = method.fit(X, Y).predict(X, 3)
+    assert (ranking.labels[:, 0] >= 0).all()
+
+
+def test_rows_without_features_or_labels(method, data):
+    X, Y = data
+    X = vstack([X, csr_matrix((3, X.shape[1]), dtype=np.float32)]).tocsr()
+    Y = vstack([Y, csr_matrix((3, Y.shape[1]), dtype=np.float32)]).tocsr()
+    ranking = method.fit(X, Y).predict(X, 3)
+    assert np.isfinite(ranking.scores).all()
+    assert len(ranking) == X.shape[0]
+    assert len(method.predict(X[:0], 3)) == 0
+
+
+def test_dense_input_ranks_like_sparse_input(method, data):
+    X, Y = data
+    sparse = clone(method).fit(X, Y).predict(X, 3)
+    dense = clone(method).fit(X.toarray(), Y.toarray()).predict(X.toarray(), 3)
+    assert np.array_equal(sparse.labels, dense.labels)
+    np.testing.assert_allclose(sparse.scores, dense.scores, atol=1e-6)
+
+
+def test_stored_zeros_mean_nothing(method, data):
+    X, Y = data
+    padded = X.copy()
+    padded[0, :] = padded[0, :].toarray() + 1
+    padded.data[:] = np.asarray(X[padded.nonzero()]).ravel()
+    assert padded.nnz > X.nnz
+    method.fit(X, Y)
+    assert same(method.predict(X, 3), method.predict(padded, 3))
+
+
+class StopAfter(Callback):
+    """A user who presses Ctrl-C after some batches."""
+
+    def __init__(self, batches):
+        self.left = batches
+
+    def on_batch(self, run):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_interrupt_and_resume_reach_the_same_bits(method, data, tmp_path):
+    alone = clone(method).fit(*data)
+    for batches in (1, 5):
+        interrupted = clone(method)
+        try:
+            interrupted.fit(*data, callbacks=[Checkpoint(tmp_path), StopAfter(batches)])
+        except KeyboardInterrupt:
+            assert (tmp_path / "checkpoint.safetensors").exists()
+        interrupted.fit(*data, callbacks=[Checkpoint(tmp_path, resume=True)])
+        assert same_state(interrupted, alone)
+
+
+def test_memory_is_estimated(method):
+    small = sum(type(method).memory(Shape(100, 50, 20, 500, 200), method.get_params()).values())
+    large = sum(type(method).memory(Shape(10**6, 10**6, 10**6, 10**8, 10**7), method.get_params()).values())
+    assert 0 < small <= large

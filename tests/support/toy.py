@@ -1,0 +1,75 @@
+"""A small method that really trains through the Trainer, to put the training path under test."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from labelspace.evaluation.metrics import evaluate
+from labelspace.methods.base import Method, as_csr
+from labelspace.methods.parameters import SEED, integer, number
+from labelspace.methods.ranking import Ranking
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+
+
+class Toy(Method):
+    """One-vs-all logistic regression by Adam, with input dropout so that randomness matters."""
+
+    name = "toy"
+    summary = "logistic regression, for tests"
+    parameters = {
+        "epochs": integer("passes", low=1),
+        "lr": number("learning rate", low=0.0),
+        "seed": SEED,
+    }
+
+    def __init__(self, *, epochs=4, lr=0.05, seed=0):
+        self.epochs = epochs
+        self.lr = lr
+        self.seed = seed
+
+    def _fit(self, data):
+        X, Y = as_csr(data.X), data.Y
+        rows, held = cut_validation(X.shape[0], 0.1, self.seed)
+        weight = torch.zeros(X.shape[1], Y.shape[1], requires_grad=True)
+        bias = torch.zeros(Y.shape[1], requires_grad=True)
+
+        def loss(batch):
+            x = torch.from_numpy(X[rows[batch.rows]].toarray())
+            x = x * torch.bernoulli(torch.full_like(x, 0.8), generator=batch.torch_generator())
+            y = torch.from_numpy(Y[rows[batch.rows]].toarray())
+            return torch.nn.functional.binary_cross_entropy_with_logits(x @ weight + bias, y)
+
+        def score():
+            self.weight_, self.bias_ = weight.detach().numpy(), bias.detach().numpy()
+            return evaluate(self._predict(X[held], 1), Y[held], Y, ks=(1,))["P@1"]
+
+        trainer = Trainer(
+            epochs=self.epochs, batch_size=32, seed=self.seed, schedule="cosine", warmup=0.1,
+            patience=3, callbacks=data.callbacks, identity=data.identity,
+        )  # fmt: skip
+        adam = TorchOptimiser(torch.optim.Adam([weight, bias], lr=self.lr))
+        self.history_ = trainer.run(
+            Learner({"weight": weight, "bias": bias}, loss, adam, score if len(held) else None),
+            len(rows),
+        )
+        self.weight_, self.bias_ = weight.detach().numpy(), bias.detach().numpy()
+
+    def _predict(self, X, k):
+        X = as_csr(X)
+        best = Ranking.empty(X.shape[0], k)
+        for row in range(X.shape[0]):  # one by one: BLAS rounds a batch otherwise
+            logits = np.asarray(X[row] @ self.weight_).ravel() + self.bias_
+            best.labels[row] = np.argsort(-logits, kind="stable")[:k]
+            best.scores[row] = 1 / (1 + np.exp(-logits[best.labels[row]]))
+        return best
+
+    def state(self):
+        return {"weight": self.weight_, "bias": self.bias_}
+
+    def load_state(self, arrays):
+        self.weight_, self.bias_ = arrays["weight"], arrays["bias"]
+
+    @classmethod
+    def memory(cls, shape, params):
+        return {"weights": 4 * 4 * shape.features * shape.labels}
