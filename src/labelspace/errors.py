@@ -30,6 +30,10 @@ class ParameterError(LabelspaceError, ValueError):
     """A parameter is unknown or out of range; the message names it and what is allowed."""
 
 
+class UnknownMethodError(ParameterError):
+    """No method of this name is registered."""
+
+
 class InputError(LabelspaceError, ValueError):
     """Arrays given to a method do not fit: wrong shape, NaN, another number of features."""
 
@@ -74,5 +78,5 @@ class ModelChecksumError(StoreError):
     """A file is not the one that was saved."""
 
 
-class UnknownMethodError(StoreError, ParameterError):
-    """No method of this name is registered."""
+class ModelMethodError(StoreError):
+    """The model was made by a method that this labelspace does not have."""

@@ -85,7 +85,7 @@ def load(directory: str | Path, *, verify: bool = True) -> Bundle:
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str]) -> None:
     """One safetensors file, replaced atomically."""
     fresh = path.with_name(f".{path.name}.new-{os.getpid()}")
-    save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, fresh, metadata)
+    save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, fresh, metadata)
     _sync(fresh)
     os.replace(fresh, path)
     _sync(path.parent)
@@ -105,7 +105,9 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     metadata = entries.pop("__metadata__", {})
     # np.asarray: plain arrays on the map, since compiled loops do not take the memmap class.
     empty = size == 8 + length
-    body = np.empty(0, np.uint8) if empty else np.asarray(np.memmap(path, np.uint8, "r", 8 + length))
+    body = (
+        np.empty(0, np.uint8) if empty else np.asarray(np.memmap(path, np.uint8, "r", 8 + length))
+    )
     arrays = {}
     for name, entry in entries.items():
         start, stop = entry["data_offsets"]
@@ -121,7 +123,7 @@ def size_in_bytes(directory: str | Path) -> int:
 def _fill(directory: Path, bundle: Bundle) -> None:
     for stem, arrays in bundle.arrays.items():
         save_file(
-            {k: np.ascontiguousarray(v) for k, v in arrays.items()},
+            {k: np.asarray(v, order="C") for k, v in arrays.items()},
             directory / f"{stem}.safetensors",
         )
     for stem, document in bundle.documents.items():
@@ -195,8 +197,9 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     at_cwd, exchange = -100, 2
-    return call is not None and 0 == call(
-        at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange
+    return (
+        call is not None
+        and call(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0
     )
 
 

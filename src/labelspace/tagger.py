@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
+import numpy as np
 
 from labelspace import store
 from labelspace._version import __version__
+from labelspace.data import Columns, read
 from labelspace.data.dataset import Dataset
-from labelspace.errors import ModelFormatError, UnknownMethodError
-from labelspace.features.pipeline import FeaturePipeline, make_features
-from labelspace.methods.base import Method
+from labelspace.data.stats import statistics
+from labelspace.errors import ModelFormatError, ModelMethodError, UnknownMethodError
+from labelspace.features.pipeline import FeaturePipeline, pipeline_for
+from labelspace.labels.propensity import LabelCounts
+from labelspace.memory import refuse_if_too_large
+from labelspace.methods.base import Method, Shape
 from labelspace.methods.ranking import Ranking
-from labelspace.methods.registry import method_class
+from labelspace.methods.registry import DEFAULT_METHOD, method_class
 from labelspace.nn.callbacks import Callback
 
+_FACTS = ("data", "seconds")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 
@@ -40,26 +47,23 @@ class Tagger:
         pipeline: FeaturePipeline,
         method: Method,
         label_names: Sequence[str],
+        label_counts: LabelCounts | None = None,
         *,
         facts: dict[str, Any] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.method = method
         self.label_names = list(label_names)
+        self.label_counts = label_counts
         self.facts = facts or {}
 
-    @overload
-    def tag(self, texts: str, k: int = 5) -> list[Tag]: ...
-    @overload
-    def tag(self, texts: Iterable[str], k: int = 5) -> list[list[Tag]]: ...
-    def tag(self, texts: str | Iterable[str], k: int = 5) -> list[Tag] | list[list[Tag]]:
-        """The k best labels of a text, or of each of several."""
-        if isinstance(texts, str):
-            return self.name_ranking(self.rank_texts([texts], k))[0]
-        return self.name_ranking(self.rank_texts(list(texts), k))
+    def tag(self, text: str, k: int = 5) -> list[Tag]:
+        """The k best labels of a text."""
+        return self.tag_many([text], k)[0]
 
-    def rank_texts(self, texts: Sequence[str], k: int = 5) -> Ranking:
-        return self.method.predict(self.pipeline.transform_texts(texts), k)
+    def tag_many(self, texts: Iterable[str], k: int = 5) -> list[list[Tag]]:
+        """The k best labels of each text."""
+        return self.name_ranking(self.method.predict(self.pipeline.transform_texts(texts), k))
 
     def predict(self, dataset: Dataset, k: int = 5) -> Ranking:
         """Rank labels for the examples of a Dataset."""
@@ -73,9 +77,7 @@ class Tagger:
                 for label, score in zip(labels, scores, strict=True)
                 if label >= 0
             ]
-            for labels, scores in zip(
-                ranking.labels.tolist(), ranking.scores.tolist(), strict=True
-            )
+            for labels, scores in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
         ]
 
     def save(self, directory: str | Path) -> None:
@@ -91,7 +93,12 @@ class Tagger:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             **self.facts,
         }
-        arrays = {"method": self.method.state()}
+        arrays: dict[str, Mapping[str, np.ndarray]] = {"method": self.method.state()}
+        if self.label_counts is not None:
+            arrays["labels"] = {
+                "counts": self.label_counts.counts,
+                "n_points": np.array(self.label_counts.n_points),
+            }
         if pipeline_arrays:
             arrays["features"] = pipeline_arrays
         documents = {"features": pipeline, "labels": self.label_names}
@@ -105,51 +112,83 @@ class Tagger:
         pipeline = FeaturePipeline.from_state(
             bundle.documents["features"], bundle.arrays.get("features", {})
         )
-        facts = {k: bundle.header[k] for k in ("data", "metrics", "seconds") if k in bundle.header}
-        return cls(pipeline, method, bundle.documents["labels"], facts=facts)
+        counts = None
+        if "labels" in bundle.arrays:
+            kept = bundle.arrays["labels"]
+            counts = LabelCounts(kept["counts"], int(kept["n_points"]))
+        facts = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
+        return cls(pipeline, method, bundle.documents["labels"], counts, facts=facts)
 
 
 def train(
     source: str | Path | Dataset,
     *,
-    method: str = "knn",
+    method: str = DEFAULT_METHOD,
     features: str = "tfidf",
     valid: str | Path | Dataset | None = None,
+    columns: Columns | None = None,
     callbacks: Sequence[Callback] = (),
-    columns: Any = None,
+    on_stage: Callable[[str], None] = lambda _: None,
     **params: Any,
 ) -> Tagger:
-    """Train a Tagger on a file or Dataset; further keywords are parameters of the method."""
-    dataset = _as_dataset(source, columns, None)
+    """Train a Tagger on a file or Dataset; further keywords are parameters of the method.
+
+    valid     held-out data for early stopping; methods cut their own from the training data if None
+    columns   which columns of a table mean what
+    on_stage  told in a few words what happens next
+    """
     model = method_class(method).create(**params)
     model.check_parameters()
-    pipeline = FeaturePipeline(make_features(features) if dataset.texts is not None else None)
+    on_stage("reading")
+    dataset = _as_dataset(source, columns)
+    held_out = None if valid is None else _as_dataset(valid, columns, dataset.names())
+    on_stage("computing features")
+    pipeline = pipeline_for(dataset, features)
     X = pipeline.fit_transform(dataset)
-    held_out = None
-    if valid is not None:
-        valid_data = _as_dataset(valid, columns, dataset.names())
-        known = valid_data.labels[:, : dataset.n_labels]
-        held_out = (pipeline.transform(valid_data), known)
-    model.fit(X, dataset.labels, valid=held_out, taxonomy=dataset.taxonomy, callbacks=callbacks)
-    return Tagger(pipeline, model, dataset.names())
+    refuse_if_too_large(model, Shape.of(X, dataset.labels))
+    on_stage(f"training {method}")
+    start = time.monotonic()
+    model.fit(
+        X,
+        dataset.labels,
+        # Labels that training never saw cannot be learned and would only blur the stopping rule.
+        valid=None
+        if held_out is None
+        else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
+        taxonomy=dataset.taxonomy,
+        callbacks=callbacks,
+    )
+    facts = {"data": statistics(dataset), "seconds": round(time.monotonic() - start, 3)}
+    return Tagger(pipeline, model, dataset.names(), LabelCounts.of(dataset.labels), facts=facts)
 
 
-def _as_dataset(source: str | Path | Dataset, columns: Any, names: list[str] | None) -> Dataset:
+def load(directory: str | Path, *, verify: bool = True) -> Tagger:
+    """Read a saved Tagger; `verify=False` skips the checksums."""
+    return Tagger.load(directory, verify=verify)
+
+
+def _as_dataset(
+    source: str | Path | Dataset, columns: Columns | None, names: list[str] | None = None
+) -> Dataset:
     if isinstance(source, Dataset):
         return source
-    from labelspace.data import Columns, read
-
     return read(
-        source, columns=columns or Columns(), label_names=names, unknown_labels="extend"
+        source,
+        columns=columns or Columns(),
+        label_names=names,
+        unknown_labels="error" if names is None else "extend",
     )
 
 
 def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
+    name, _, written = str(bundle.header.get("method", "")).partition("@")
     try:
-        name, _, written = str(bundle.header["method"]).partition("@")
         cls = method_class(name)
+    except UnknownMethodError as error:
+        raise ModelMethodError(f"{directory}: {error}") from None
+    try:
         if int(written) > cls.version:
-            raise ModelFormatError(
+            raise ModelMethodError(
                 f"{directory} was saved by {name} version {written}; this labelspace has version "
                 f"{cls.version}: upgrade it"
             )
@@ -157,11 +196,7 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
         method.n_features_in_ = int(bundle.header["features"])
         method.n_labels_ = int(bundle.header["labels"])
         method.load_state(bundle.arrays["method"])
-    except UnknownMethodError as error:
-        raise UnknownMethodError(f"{directory}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, ModelFormatError):
-            raise
         raise ModelFormatError(f"{directory} is not a whole model: {error!r}") from None
     return method
 

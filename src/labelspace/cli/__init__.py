@@ -1,0 +1,17 @@
+"""The command line. Exit codes: 0 done, 1 failed, 2 wrongly called."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run `labelspace`; our errors become one sentence on standard error."""
+    from labelspace.cli.app import app
+    from labelspace.errors import LabelspaceError, ParameterError
+
+    try:
+        app()
+    except LabelspaceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, ParameterError) else 1)

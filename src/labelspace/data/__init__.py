@@ -1,0 +1,23 @@
+"""Files in, `Dataset` out: what the rest of labelspace and its users need from this room."""
+
+# Not lazy: `read` is also the name of a module here, and importing that module must not hide the
+# function. What is heavy (numba, pyarrow) is imported by the readers when they run.
+from labelspace.data.columns import Columns
+from labelspace.data.dataset import Dataset
+from labelspace.data.read import iter_batches, read, read_split, write
+from labelspace.data.stats import label_bands, statistics
+from labelspace.data.taxonomy import Taxonomy, read_taxonomy, write_taxonomy
+
+__all__ = [
+    "Columns",
+    "Dataset",
+    "Taxonomy",
+    "iter_batches",
+    "label_bands",
+    "read",
+    "read_split",
+    "read_taxonomy",
+    "statistics",
+    "write",
+    "write_taxonomy",
+]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from labelspace.data._files import PathLike, opened, replacing
 from labelspace.errors import DataError
+
+HIERARCHY_FILE = "hierarchy.tsv"
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,59 @@ class Taxonomy:
         ]
         array = np.unique(np.array(edges, dtype=np.int64).reshape(-1, 2), axis=0)
         return cls(tuple(index), array, len(label_names))
+
+
+def read_taxonomy(path: PathLike, label_names: Sequence[str]) -> Taxonomy:
+    """A hierarchy file: `child TAB parent` a line; blank lines and `# ...` are skipped."""
+    pairs = list(_read_edges(Path(path)))
+    try:
+        return Taxonomy.from_names(pairs, label_names)
+    except DataError as error:
+        raise DataError(error.message, path=Path(path)) from None
+
+
+def find_taxonomy(choice: PathLike, folder: Path, label_names: Sequence[str]) -> Taxonomy | None:
+    """The hierarchy file `choice`; "auto": hierarchy.tsv in the folder, if it knows the labels."""
+    path = folder / HIERARCHY_FILE if choice == "auto" else Path(choice)
+    if choice == "auto" and not path.is_file():
+        return None
+    taxonomy = read_taxonomy(path, label_names)
+    if (taxonomy.edges < taxonomy.n_labels).any():
+        return taxonomy
+    if choice == "auto":
+        return None
+    raise DataError("none of the names in it is a label of the data", path=path)
+
+
+def _read_edges(path: Path) -> Iterator[tuple[str, str]]:
+    with opened(path) as stream:
+        for number, raw in enumerate(stream, 1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                message = "not UTF-8; save the file as UTF-8"
+                raise DataError(message, path=path, line=number, column=error.start + 1) from None
+            # A comment needs the blank, as a label may well begin with "#".
+            if not text.strip() or text == "#" or text.startswith("# "):
+                continue
+            child, *parents = text.split("\t")
+            if len(parents) != 1 or not child or not parents[0]:
+                message = f"expected `child TAB parent`, found {text[:60]!r}"
+                raise DataError(message, path=path, line=number)
+            yield child, parents[0]
+
+
+def write_taxonomy(taxonomy: Taxonomy, path: PathLike) -> None:
+    """The edges as a hierarchy file that `read_taxonomy` understands."""
+    names = taxonomy.node_names
+    for name in {names[node] for node in np.unique(taxonomy.edges)}:
+        if not name or name.startswith("# ") or any(mark in name for mark in "\t\n\r"):
+            raise DataError(
+                f"{name!r} cannot stand in a hierarchy file; rename it", path=Path(path)
+            )
+    with replacing(path) as stream:
+        for child, parent in taxonomy.edges.tolist():
+            stream.write(f"{names[child]}\t{names[parent]}\n".encode())
 
 
 def _longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data.stats import label_bands
 from labelspace.errors import InputError, ParameterError
-from labelspace.labels.propensity import inverse_propensities
+from labelspace.labels.propensity import LabelCounts, inverse_propensities
 from labelspace.sparse import checked_labels
 
 BANDS = ("head", "torso", "tail")
@@ -45,7 +45,7 @@ def evaluate(
     """All metrics in percent: {"P@1": 63.2, ..., "bands": {"tail": {"recall@5": 31.0, ...}}}.
 
     ranking          .labels and .scores, both (n, k)
-    Y_test, Y_train  CSR label matrices; their widths may differ
+    Y_test, Y_train  CSR label matrices, whose widths may differ; LabelCounts will do for training
     propensity       the constants (a, b) of `inverse_propensities`
     propensity_from  which labels are counted for PSP and PSnDCG; figures of the two never compare
     threshold        also give F1 of the labels whose score is at least this
@@ -56,12 +56,13 @@ def evaluate(
     """
     _check_options(ks, propensity_from, threshold)
     case = _Case.of(ranking, Y_test)
-    train = None if Y_train is None else _checked_matrix(Y_train, "Y_train")
-    counted = case.truth if propensity_from == "test" else train
-    n_labels = max(case.n_labels, 0 if train is None else train.shape[1])
+    known = Y_train is None or isinstance(Y_train, LabelCounts)
+    train = Y_train if known else LabelCounts.of(Y_train)
+    counted = LabelCounts.of(case.truth) if propensity_from == "test" else train
+    n_labels = max(case.n_labels, 0 if train is None else len(train.counts))
     weights = None
     if counted is not None:
-        weights = inverse_propensities(_counts(counted, n_labels), counted.shape[0], *propensity)
+        weights = inverse_propensities(counted.widened(n_labels), counted.n_points, *propensity)
 
     def scores_of(part: _Case, among: np.ndarray) -> dict[str, float]:
         found = part.at_ks(ks, weights)
@@ -71,7 +72,7 @@ def evaluate(
     result: dict[str, Any] = scores_of(case, np.ones(n_labels, dtype=bool))
     if bands and train is not None:
         result["bands"] = {}
-        band_of = label_bands(_counts(train, n_labels))
+        band_of = label_bands(train.widened(n_labels))
         for band, name in enumerate(BANDS):
             part = case.within(band_of == band)
             if len(part.hits):
@@ -96,7 +97,9 @@ class _Case:
     @classmethod
     def of(cls, ranking: RankedLabels, Y_test: Any) -> _Case:
         labels, scores = np.asarray(ranking.labels), np.asarray(ranking.scores)
-        truth = _checked_matrix(Y_test, "Y_test")
+        if np.ndim(Y_test) != 2:
+            raise InputError(f"Y_test must be a matrix (examples, labels), got {type(Y_test)}")
+        truth = checked_labels(Y_test, Y_test.shape[0])
         _check_ranking(labels, scores, truth)
         labels = labels.astype(np.int64, copy=False)
         return cls(labels, scores, _hits(labels, truth), truth)
@@ -126,7 +129,7 @@ class _Case:
         discounts = 1.0 / np.log2(np.arange(2, max(ks) + 2))
         ideal = np.concatenate(([np.inf], np.cumsum(discounts)))  # no true labels: nDCG is 0
         n_occurring = _n_distinct(self.truth.indices)
-        scores: dict[str, dict[int, float]] = {
+        scores: dict[str, dict[int, Any]] = {
             name: {} for name in ("P", "nDCG", "recall", "coverage", "PSP", "PSnDCG")
         }
         if weights is not None:
@@ -136,7 +139,7 @@ class _Case:
             hits = self.hits[:, :k]
             found = hits.sum(axis=1)
             norm = ideal[np.minimum(n_true, k)]
-            scores["P"][k] = np.mean(found) / k
+            scores["P"][k] = np.mean(found / k)
             scores["nDCG"][k] = np.mean(_discounted(hits, discounts) / norm)
             scores["recall"][k] = np.mean(found / np.maximum(n_true, 1))
             scores["coverage"][k] = _n_distinct(self.labels[:, :k][hits]) / n_occurring
@@ -157,7 +160,8 @@ class _Case:
         chosen = (self.scores >= threshold) & (self.labels >= 0)
         n = len(among)
         right = np.bincount(self.labels[chosen & self.hits], minlength=n)[among]
-        named = np.bincount(self.labels[chosen], minlength=n)[among] + _counts(self.truth, n)[among]
+        named = np.bincount(self.labels[chosen], minlength=n)[among]
+        named += np.bincount(self.truth.indices, minlength=n)[among]
         present = named > 0
         per_label = 2.0 * right[present] / named[present]
         return {
@@ -172,7 +176,7 @@ def _hits(labels: np.ndarray, truth: csr_matrix) -> np.ndarray:
     known = _rows(truth) * width + truth.indices
     asked = np.arange(len(labels), dtype=np.int64)[:, None] * width + labels
     places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    return (known[places] == asked) & (labels >= 0)
+    return np.asarray((known[places] == asked) & (labels >= 0))
 
 
 def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:
@@ -199,21 +203,8 @@ def _rows(matrix: csr_matrix) -> np.ndarray:
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
 
-def _counts(matrix: csr_matrix, n_labels: int) -> np.ndarray:
-    """How many rows carry each of `n_labels` labels; the matrix may be narrower."""
-    return np.bincount(matrix.indices, minlength=n_labels)
-
-
 def _n_distinct(labels: np.ndarray) -> int:
     return int(np.count_nonzero(np.bincount(labels)))
-
-
-def _checked_matrix(Y: Any, name: str) -> csr_matrix:
-    if np.ndim(Y) != 2:
-        raise InputError(f"{name} must be a matrix (examples, labels), got {type(Y).__name__}")
-    if Y.shape[0] == 0:
-        raise InputError(f"{name} has no rows")
-    return checked_labels(Y, Y.shape[0])
 
 
 def _check_ranking(labels: np.ndarray, scores: np.ndarray, truth: csr_matrix) -> None:
@@ -225,7 +216,7 @@ def _check_ranking(labels: np.ndarray, scores: np.ndarray, truth: csr_matrix) ->
     if len(labels) != truth.shape[0]:
         raise InputError(f"the ranking has {len(labels)} rows and Y_test has {truth.shape[0]}")
     if truth.nnz == 0:
-        raise InputError("Y_test holds no label at all: there is nothing to compare with")
+        raise InputError("Y_test holds no label: there is nothing to compare the ranking with")
     if labels.min(initial=0) < -1:
         raise InputError(f"label {labels.min()} in the ranking: ids start at 0, and -1 is no label")
     ordered = np.sort(labels, axis=1)

@@ -7,12 +7,35 @@ weight of a hit on it in the propensity-scored metrics.
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from labelspace.errors import InputError, ParameterError
 from labelspace.sparse import checked_labels
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """What a saved model keeps of its training labels: points of each label, and of all."""
+
+    counts: np.ndarray
+    n_points: int
+
+    @classmethod
+    def of(cls, Y: Any) -> Self:
+        """From a label matrix (points, labels)."""
+        if np.ndim(Y) != 2:
+            raise InputError(f"expected a label matrix (points, labels), got {type(Y).__name__}")
+        matrix = checked_labels(Y, Y.shape[0])
+        return cls(np.bincount(matrix.indices, minlength=matrix.shape[1]), matrix.shape[0])
+
+    def widened(self, n_labels: int) -> np.ndarray:
+        """The counts of `n_labels` labels: those beyond the training labels have none."""
+        counts = np.zeros(max(n_labels, len(self.counts)), dtype=self.counts.dtype)
+        counts[: len(self.counts)] = self.counts
+        return counts
 
 
 def inverse_propensities(
@@ -28,15 +51,15 @@ def inverse_propensities(
         raise ParameterError(f"a={a!r}: expected a number of at least 0")
     if not (math.isfinite(b) and b > 0):
         raise ParameterError(f"b={b!r}: expected a number above 0")
-    if np.ndim(Y_or_counts) == 2:
-        Y = checked_labels(Y_or_counts, Y_or_counts.shape[0])
-        counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        n_points = Y.shape[0] if n_points is None else n_points
-    else:
+    if np.ndim(Y_or_counts) == 1:
         counts = np.asarray(Y_or_counts)
+    else:
+        found = LabelCounts.of(Y_or_counts)
+        counts = found.counts
+        n_points = found.n_points if n_points is None else n_points
     if n_points is None or n_points < 1:
         raise InputError(f"n_points={n_points!r}: propensities need the number of training points")
-    if counts.ndim != 1 or (counts < 0).any():
+    if (counts < 0).any():
         raise InputError("label counts must be one number of at least 0 for each label")
     # Below three points the logarithm falls under 1 and a "propensity" would exceed certainty.
     c = max(math.log(n_points) - 1.0, 0.0) * (b + 1.0) ** a

@@ -49,6 +49,10 @@ class Shape:
     feature_nnz: int
     label_nnz: int
 
+    @classmethod
+    def of(cls, X: Features, Y: csr_matrix) -> Shape:
+        return cls(X.shape[0], X.shape[1], Y.shape[1], int(X.nnz if issparse(X) else X.size), Y.nnz)
+
 
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base of all methods: `fit(X, Y)`, `predict(X, k)`, state in and out."""

@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
-from sklearn.preprocessing import normalize
 
 from labelspace.methods.base import Features, Method, Shape, TrainingData, as_csr
 from labelspace.methods.parameters import SEED, Parameter, integer, number
 from labelspace.methods.ranking import Ranking
 from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best, vote
-from labelspace.sparse import pack_csr, unpack_csr
+from labelspace.sparse import pack_csr, unit_rows, unpack_csr
 
 
 class KNN(Method):
@@ -42,11 +41,11 @@ class KNN(Method):
 
     def _fit(self, data: TrainingData) -> None:
         # One row a feature: who has it, and how much of it.
-        self.postings_ = csr_matrix(normalize(as_csr(data.X)).T)
+        self.postings_ = csr_matrix(unit_rows(as_csr(data.X)).T)
         self.Y_ = data.Y
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        queries = normalize(as_csr(X))
+        queries = unit_rows(as_csr(X))
         best = Ranking.empty(X.shape[0], k)
         neighbours = min(self.neighbours, self.Y_.shape[0])
         Y, postings = self.Y_, self.postings_

@@ -66,9 +66,8 @@ class Parameter:
         if self.kind == "number":
             return float(text)
         if self.kind == "flag":
-            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[
-                text.lower()
-            ]
+            words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+            return words.get(text.lower(), text)
         if self.kind == "layers":
             return tuple(int(width) for width in text.split(",") if width)
         return text
@@ -88,7 +87,11 @@ class Parameter:
             )
         if self.kind == "integer" and not _is_integer(value):
             return False
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
             return False
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 

@@ -14,6 +14,7 @@ _HOMES = {
     "random": "labelspace.methods.baselines:Random",
     "knn": "labelspace.methods.knn:KNN",
 }
+DEFAULT_METHOD = "knn"
 _registered: dict[str, type[Method]] = {}
 
 

@@ -39,7 +39,9 @@ class Checkpoint(Callback):
     moment leaves the last whole checkpoint.
     """
 
-    def __init__(self, directory: str | Path, *, minutes: float = 5.0, resume: bool = False) -> None:
+    def __init__(
+        self, directory: str | Path, *, minutes: float = 5.0, resume: bool = False
+    ) -> None:
         self.path = Path(directory) / "checkpoint.safetensors"
         self.minutes = minutes
         self.resume = resume

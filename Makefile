@@ -1,0 +1,32 @@
+# Two commands do everything on a fresh machine with Python 3.11+ and make: `make demo`, `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: demo test lint bench clean
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/parser.py
+	$(BIN)/python benchmarks/metrics.py
+
+# torch first and alone: its pinned version is the one the constraints name.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
+	touch $(STAMP)
+
+clean:
+	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache

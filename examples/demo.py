@@ -1,0 +1,49 @@
+"""The whole path in a minute or two: make a catalogue, train, evaluate, tag, compare, report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+DEMO = Path("demo")
+SENTENCES = [
+    "Wireless earbuds with charging case, black",
+    "Stainless steel frying pan 28 cm with lid",
+    "Trail running shoes for women, waterproof, size 39",
+]
+
+
+def labelspace(*arguments: str) -> None:
+    print(f"\n$ labelspace {' '.join(arguments)}", flush=True)
+    subprocess.run([sys.executable, "-m", "labelspace", *arguments], check=True)
+
+
+def main() -> None:
+    shutil.rmtree(DEMO, ignore_errors=True)
+    shop, model, new = DEMO / "shop", DEMO / "model", DEMO / "new.jsonl"
+    labelspace("data", "synth", str(shop), "--train", "8000", "--test", "2000")
+    train, test = (next(shop.glob(f"{part}.jsonl*")) for part in ("train", "test"))
+    labelspace("data", "info", str(train))
+    labelspace("train", str(train), "--method", "knn", "--out", str(model))
+    labelspace("evaluate", str(model), str(test))
+    lines = [json.dumps({"id": text, "text": text}) + "\n" for text in SENTENCES]
+    new.write_text("".join(lines), encoding="utf-8")
+    labelspace("predict", str(model), str(new), "--top", "3")
+    labelspace(
+        *("compare", "--train", str(train), "--test", str(test)),
+        *("--methods", "random,most-common,knn", "--html", str(DEMO / "report.html")),
+    )
+    print(f"""
+Done. Look at {DEMO / "report.html"} in a browser. What to try next:
+  labelspace train YOUR.jsonl --out model/       your own data: {{"text": ..., "labels": [...]}} a line
+  labelspace compare --train A --test B --methods knn --peers omikuji,napkinxc
+  labelspace methods knn                         what a method can be told
+  docs/                                          formats, metrics, methods
+(labelspace is in .venv/bin here.)""")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The commands and their order in `--help`. Each lives in a file of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from labelspace._version import __version__
+from labelspace.cli import compare, data, evaluate, info, methods, plan, predict, train
+
+app = typer.Typer(
+    name="labelspace",
+    help="Tag things with the right few labels out of ten thousand, or ten million.\n\n"
+    "Example: labelspace train train.jsonl.gz --out model/ && "
+    "labelspace predict model/ new.jsonl --top 5",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None: ...
+
+
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
+app.command("compare")(compare.compare)
+app.add_typer(data.app, name="data")
+app.command("methods")(methods.methods)
+app.command("info")(info.info)
+app.command("plan")(plan.plan)

@@ -1,0 +1,172 @@
+"""`labelspace data`: look at data, convert, fetch and generate them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labelspace.cli import options
+from labelspace.cli.output import print_facts, print_json, print_table, progress_bar, say
+from labelspace.errors import ParameterError
+
+app = typer.Typer(
+    help="Look at data, convert, fetch and generate them.\n\n"
+    "Example: labelspace data info train.txt",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[Path, typer.Argument(help="A data file of any format that labelspace reads.")]
+
+
+@app.command()
+def info(
+    file: File,
+    text: options.Text = "",
+    label: options.Label = "",
+    path: options.PathLevels = "",
+    numbers: options.Numbers = "",
+    label_separator: options.Separator = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Statistics as papers print them; checks every line on the way.
+
+    Example: labelspace data info train.jsonl.gz
+    """
+    from labelspace.data import read
+    from labelspace.data.stats import statistics
+
+    columns = options.columns(text, label, path, numbers, label_separator)
+    found = statistics(read(file, columns=columns))
+    if as_json:
+        print_json(found)
+    else:
+        print_facts({name.replace("_", " "): value for name, value in found.items()}, str(file))
+
+
+@app.command()
+def convert(
+    source: File,
+    target: Annotated[Path, typer.Argument(help="Ends in .txt, .jsonl (also .gz) or .parquet.")],
+    features: Annotated[
+        str, typer.Option("--features", help="Turn text into numbers (tfidf, hashing) for XC text.")
+    ] = "none",
+    text: options.Text = "",
+    label: options.Label = "",
+    path: options.PathLevels = "",
+    numbers: options.Numbers = "",
+    label_separator: options.Separator = None,
+    label_names: Annotated[
+        Path | None, typer.Option(help="Names of numbered labels, a line each.")
+    ] = None,
+) -> None:
+    """Turn any format into XC text, JSONL or Parquet.
+
+    XC text has no place for names: they go to TARGET.labels.txt beside it.
+
+    Example: labelspace data convert train.txt.gz train.parquet --label-names labels.txt
+    """
+    from dataclasses import replace
+
+    from labelspace.data import read, write
+    from labelspace.features.pipeline import pipeline_for
+
+    columns = options.columns(text, label, path, numbers, label_separator)
+    names = None
+    if label_names is not None:
+        names = label_names.read_text(encoding="utf-8").splitlines()
+    dataset = read(source, columns=columns, label_names=names)
+    if features != "none":
+        X = pipeline_for(dataset, features).fit_transform(dataset)
+        dataset = replace(dataset, features=X, texts=None)
+    write(dataset, target)
+    say(f"{target}: {len(dataset):,} examples, {dataset.n_labels:,} labels")
+    if dataset.label_names is not None and ".txt" in target.suffixes:
+        beside = target.with_name(target.name + ".labels.txt")
+        beside.write_text("\n".join(dataset.label_names) + "\n", encoding="utf-8")
+        say(f"{beside}: their names")
+
+
+@app.command()
+def get(
+    name: Annotated[str | None, typer.Argument(help="A public set; none lists them.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to put it in.")] = Path("data"),
+    from_file: Annotated[
+        Path | None, typer.Option("--from", help="An archive that you fetched by hand.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Fetch a public data set, or list them.
+
+    A broken download goes on where it stopped; checksums are verified.
+
+    Example: labelspace data get amazon-670k --out data/
+    """
+    from dataclasses import asdict
+
+    from labelspace.data.catalogue import PUBLIC_SETS
+    from labelspace.data.download import get as fetch
+
+    if name is None:
+        if as_json:
+            print_json([asdict(each) for each in PUBLIC_SETS.values()])
+            return
+        columns = ("name", "train", "test", "features", "labels", "propensity a, b")
+        rows = [
+            (s.name, s.train, s.test, s.features, s.labels, f"{s.propensity_a}, {s.propensity_b}")
+            for s in PUBLIC_SETS.values()
+        ]
+        print_table(columns, rows)
+        return
+    with progress_bar() as progress:
+        task = progress.add_task(f"fetching {name}", total=None)
+        place = fetch(
+            name,
+            out,
+            from_file=from_file,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    print_json({"name": name, "path": str(place)}) if as_json else say(f"{name} is in {place}")
+
+
+@app.command()
+def synth(
+    out: Annotated[Path, typer.Argument(help="Folder (catalogue) or .txt file (sparse).")],
+    kind: Annotated[str, typer.Option(help="catalogue or sparse.")] = "catalogue",
+    train: Annotated[int, typer.Option(min=1, help="Training products (catalogue).")] = 8000,
+    test: Annotated[int, typer.Option(min=1, help="Test products (catalogue).")] = 2000,
+    points: Annotated[int, typer.Option(min=1, help="Examples (sparse).")] = 10_000,
+    features: Annotated[int, typer.Option(min=1, help="Features (sparse).")] = 10_000,
+    labels: Annotated[int, typer.Option(min=1, help="Labels (sparse).")] = 1000,
+    nnz: Annotated[int, typer.Option(min=1, help="Features an example has (sparse).")] = 76,
+    labels_per_point: Annotated[float, typer.Option(help="Labels an example has (sparse).")] = 5.0,
+    tail_exponent: Annotated[float, typer.Option(help="Of label frequencies (sparse).")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same file.")] = 0,
+) -> None:
+    """Generate data: a product catalogue with text, or sparse data of a given shape.
+
+    Example: labelspace data synth shop/ --train 8000 --test 2000
+
+    Example: labelspace data synth big.txt --kind sparse --points 490449 --labels 670091
+    """
+    from labelspace.data.synthetic import write_catalogue
+    from labelspace.data.synthetic_sparse import SparseShape, write_sparse
+
+    if kind == "catalogue":
+        write_catalogue(out, train=train, test=test, seed=seed)
+        say(f"{out}: {train:,} products to train on, {test:,} to test on")
+    elif kind == "sparse":
+        shape = SparseShape(
+            points=points,
+            features=features,
+            labels=labels,
+            nnz=nnz,
+            labels_per_point=labels_per_point,
+            tail_exponent=tail_exponent,
+        )
+        write_sparse(shape, out, seed=seed)
+        say(f"{out}: {points:,} points, {features:,} features, {labels:,} labels")
+    else:
+        raise ParameterError(f"--kind {kind}: expected catalogue or sparse")

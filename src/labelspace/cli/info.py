@@ -1,0 +1,28 @@
+"""`labelspace info`: what a model directory holds."""
+
+from __future__ import annotations
+
+from labelspace.cli import options
+from labelspace.cli.output import print_facts, print_json
+
+
+def info(model: options.Model, as_json: options.AsJson = False) -> None:
+    """Show a model's method, parameters, data, versions and size; checks its checksums.
+
+    Example: labelspace info model/
+    """
+    from labelspace import store
+    from labelspace.memory import in_words
+
+    header = store.load(model).header
+    size = store.size_in_bytes(model)
+    if as_json:
+        print_json({**header, "bytes": size})
+        return
+    facts = {}
+    for name, value in header.items():
+        if isinstance(value, dict):
+            facts.update({f"{name}: {key}": part for key, part in value.items()})
+        else:
+            facts[name] = value
+    print_facts({**facts, "size": in_words(size)}, str(model))

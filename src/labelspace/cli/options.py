@@ -1,0 +1,86 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from labelspace.errors import ParameterError
+
+if TYPE_CHECKING:
+    from labelspace.data import Columns
+
+Text = Annotated[str, typer.Option("--text", help="Text columns of a table, e.g. title,body.")]
+Label = Annotated[str, typer.Option("--label", help="Label columns, e.g. labels or brand.")]
+Separator = Annotated[
+    str | None, typer.Option("--label-separator", help="What separates labels within a cell.")
+]
+PathLevels = Annotated[
+    str, typer.Option("--path", help="Columns of a category path, top level first, e.g. L0,L1,L2.")
+]
+Numbers = Annotated[str, typer.Option("--numbers", help="Numeric columns to use as features.")]
+Features = Annotated[
+    str, typer.Option("--features", help="How text becomes a vector: tfidf or hashing.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; repeatable."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Propensity = Annotated[
+    str,
+    typer.Option(
+        "--propensity",
+        metavar="A,B",
+        help="Constants of PSP: 0.55,1.5; Wikipedia sets 0.5,0.4; Amazon sets 0.6,2.6.",
+    ),
+]
+PropensityFrom = Annotated[
+    str, typer.Option("--propensity-from", help="Count labels for PSP in: train or test.")
+]
+Model = Annotated[Path, typer.Argument(help="A model directory, as `train --out` writes it.")]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """'a, b' -> ('a', 'b')."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def columns(
+    text: str = "", label: str = "", path: str = "", numbers: str = "", separator: str | None = None
+) -> Columns:
+    """What the options say about the columns of a table; what they leave out stays default."""
+    from labelspace.data import Columns
+
+    given = {
+        "text": names(text),
+        "labels": names(label),
+        "path": names(path),
+        "numbers": names(numbers),
+    }
+    chosen = {key: value for key, value in given.items() if value}
+    return Columns(**chosen, label_separator=separator)  # type: ignore[arg-type]
+
+
+def settings(pairs: Sequence[str] | None) -> dict[str, str]:
+    """['dim=512'] -> {'dim': '512'}."""
+    found = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ParameterError(f"--set {pair}: expected NAME=VALUE, such as --set neighbours=10")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def propensity_constants(text: str) -> tuple[float, float]:
+    try:
+        a, b = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ParameterError(
+            f"--propensity {text}: expected two numbers such as 0.55,1.5"
+        ) from None
+    return a, b

@@ -1,0 +1,48 @@
+"""`labelspace plan`: what training would need, before it is begun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labelspace.cli import options
+from labelspace.cli.output import print_json, print_table, say
+
+
+def plan(
+    data: Annotated[Path, typer.Argument(help="Training data.")],
+    method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = "knn",
+    set_: options.Settings = None,
+    features: options.Features = "tfidf",
+    text: options.Text = "",
+    label: options.Label = "",
+    path: options.PathLevels = "",
+    numbers: options.Numbers = "",
+    label_separator: options.Separator = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Estimate the memory that `train` would take at its peak, by purpose.
+
+    Example: labelspace plan train.txt --method knn
+    """
+    from labelspace.data import read
+    from labelspace.features.pipeline import pipeline_for
+    from labelspace.memory import available_bytes, in_words, needed_bytes
+    from labelspace.methods.base import Shape
+    from labelspace.methods.registry import method_class
+
+    cls = method_class(method)
+    model = cls(**cls.parse_parameters(options.settings(set_)))
+    dataset = read(data, columns=options.columns(text, label, path, numbers, label_separator))
+    pipeline = pipeline_for(dataset, features)
+    shape = Shape.of(pipeline.fit_transform(dataset), dataset.labels)
+    parts = needed_bytes(model, shape)
+    total, free = sum(parts.values()), available_bytes()
+    if as_json:
+        print_json({"bytes": parts, "total": total, "available": free, "fits": total <= free})
+        return
+    rows = [(purpose, in_words(size)) for purpose, size in parts.items()]
+    print_table(("for", "bytes"), [*rows, ("in all", in_words(total))], f"{method} on {data}")
+    say(f"{in_words(free)} is available: {'it fits' if total <= free else 'it does NOT fit'}")

@@ -1,0 +1,85 @@
+"""The figures that papers print of a data set, and which labels are head, torso and tail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from labelspace.data.dataset import Dataset
+from labelspace.errors import InputError
+
+HEAD, TORSO, TAIL = 0, 1, 2
+
+
+def label_bands(counts: np.ndarray) -> np.ndarray:
+    """HEAD, TORSO or TAIL for each label, from the number of training examples of each.
+
+    Labels are lined up from the most frequent to the rarest, equals by id. The head are those
+    that hold the first 50 % of all label assignments, the torso goes on to 85 %, the tail is the
+    rest. A label belongs to the band in which its first assignment falls; labels that no example
+    has are tail.
+    """
+    counts = np.asarray(counts)
+    if counts.ndim != 1 or (counts < 0).any() or (counts != np.floor(counts)).any():
+        raise InputError("counts must be one whole number, not negative, for each label")
+    counts = counts.astype(np.int64)
+    order = np.argsort(-counts, kind="stable")
+    total = counts.sum()
+    before = np.cumsum(counts[order]) - counts[order]
+    bands = np.empty(len(counts), np.int8)
+    # In whole numbers, so that no rounding moves a label: before/total < 1/2 and < 17/20.
+    bands[order] = np.where(
+        2 * before < total, HEAD, np.where(20 * before < 17 * total, TORSO, TAIL)
+    )
+    return bands
+
+
+def statistics(dataset: Dataset) -> dict[str, Any]:
+    """Sizes, means and bands; `features` are None where the examples are text only."""
+    counts = np.bincount(dataset.labels.indices, minlength=dataset.n_labels)
+    bands = np.bincount(label_bands(counts), minlength=3)
+    features = _features_per_row(dataset)
+    taxonomy = dataset.taxonomy
+    figures: dict[str, Any] = {
+        "points": len(dataset),
+        "features": dataset.n_features,
+        "labels": dataset.n_labels,
+        "points_per_label": _ratio(dataset.labels.nnz, dataset.n_labels),
+        "labels_per_point": _ratio(dataset.labels.nnz, len(dataset)),
+        "features_per_point": None if features is None else _ratio(features.sum(), len(features)),
+        "labels_used": int(np.count_nonzero(counts)),
+        "rows_without_labels": int(np.count_nonzero(np.diff(dataset.labels.indptr) == 0)),
+        "rows_without_features": _rows_without_features(dataset, features),
+        "head_labels": int(bands[HEAD]),
+        "torso_labels": int(bands[TORSO]),
+        "tail_labels": int(bands[TAIL]),
+    }
+    if taxonomy is not None:
+        figures["taxonomy_edges"] = len(taxonomy.edges)
+        figures["taxonomy_depth"] = int(taxonomy.depths().max(initial=0))
+    return figures
+
+
+def _features_per_row(dataset: Dataset) -> np.ndarray | None:
+    """How many features of each row are not zero."""
+    if dataset.features is None:
+        return None
+    if not issparse(dataset.features):
+        return np.asarray(np.count_nonzero(dataset.features, axis=1))
+    rows = np.repeat(np.arange(len(dataset)), np.diff(dataset.features.indptr))
+    return np.bincount(rows[dataset.features.data != 0], minlength=len(dataset))
+
+
+def _rows_without_features(dataset: Dataset, features: np.ndarray | None) -> int:
+    """Rows in which there is nothing to learn from; text counts where there are no features."""
+    if features is not None:
+        return int(np.count_nonzero(features == 0))
+    if dataset.texts is None:
+        return len(dataset)
+    return sum(not text.strip() for text in dataset.texts)
+
+
+def _ratio(amount: float, of: int) -> float:
+    return float(amount) / of if of else 0.0

@@ -1,0 +1,128 @@
+"""One entrant of a comparison, in a process of its own: train, save, ask, measure.
+
+Run as `python -m labelspace.evaluation.entrant ROOM`, where ROOM is a directory with `job.json`;
+it leaves `result.json` there.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace import store
+from labelspace.data.taxonomy import Taxonomy
+from labelspace.errors import LabelspaceError
+from labelspace.evaluation.metrics import evaluate
+from labelspace.methods.ranking import Ranking
+from labelspace.sparse import unpack_csr
+
+ONE_AT_A_TIME = 1000
+WARM_UP = 20
+
+
+def main(directory: Path) -> None:
+    """Read the job, run it, write its result or its error."""
+    job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
+    arrays, _ = store.read_arrays(Path(job["data"]))
+    try:
+        result = measure(job, arrays, directory)
+    except LabelspaceError as error:
+        result = {"error": str(error)}
+    (directory / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def measure(job: dict[str, Any], arrays: dict[str, np.ndarray], directory: Path) -> dict[str, Any]:
+    """Accuracy, time, size and memory of the entrant that the job names."""
+    data = {name: unpack_csr(name, arrays) for name in ("X_train", "Y_train", "X_test", "Y_test")}
+    if job["kind"] == "peer":
+        ranking, costs = _run_peer(job, data, directory)
+    else:
+        ranking, costs = _run_method(job, data, _taxonomy(arrays), directory)
+    metrics = evaluate(
+        ranking,
+        data["Y_test"],
+        data["Y_train"],
+        propensity=tuple(job["propensity"]),
+        propensity_from=job["propensity_from"],
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
+    return {**metrics, **costs, "peak_mb": peak_bytes / 1e6}
+
+
+def _run_method(
+    job: dict[str, Any], data: dict[str, csr_matrix], taxonomy: Taxonomy | None, directory: Path
+) -> tuple[Ranking, dict[str, Any]]:
+    from labelspace.features.pipeline import FeaturePipeline
+    from labelspace.methods.registry import method_class
+    from labelspace.tagger import Tagger
+
+    method = method_class(job["name"])(**job["params"])
+    start = time.perf_counter()
+    method.fit(data["X_train"], data["Y_train"], taxonomy=taxonomy)
+    train_s = time.perf_counter() - start
+    names = [str(i) for i in range(data["Y_train"].shape[1])]
+    place = directory / "model"
+    pipeline = FeaturePipeline(None, n_numeric=data["X_train"].shape[1])
+    Tagger(pipeline, method, names).save(place)
+    ranking, times = _ask(method.predict, data["X_test"], job["k"])
+    size = store.size_in_bytes(place) - (place / "labels.json").stat().st_size
+    costs = {"params": method.get_params(), "train_s": train_s, "model_mb": size / 1e6, **times}
+    return ranking, costs
+
+
+def _run_peer(
+    job: dict[str, Any], data: dict[str, csr_matrix], directory: Path
+) -> tuple[Ranking, dict[str, Any]]:
+    from labelspace.evaluation.peers import as_ranking, make_peer
+
+    peer = make_peer(job["name"], directory)
+    peer.prepare(data["X_train"], data["Y_train"])
+    start = time.perf_counter()
+    peer.fit()
+    train_s = time.perf_counter() - start
+    model_mb = store.size_in_bytes(peer.saved()) / 1e6
+    answers, times = _ask(peer.predict, peer.questions(data["X_test"]), job["k"])
+    costs = {"params": peer.params, "train_s": train_s, "model_mb": model_mb, **times}
+    return as_ranking(answers, job["k"]), costs
+
+
+def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:
+    """The taxonomy with ids for names: a comparison needs its edges only."""
+    if "taxonomy.edges" not in arrays:
+        return None
+    names = tuple(str(node) for node in range(int(arrays["taxonomy.nodes"])))
+    return Taxonomy(names, arrays["taxonomy.edges"], int(arrays["Y_train.shape"][1]))
+
+
+def _ask(
+    predict: Callable[[Any, int], Any], questions: Any, k: int
+) -> tuple[Any, dict[str, float]]:
+    """All answers in a batch, and the time of a question in the batch and alone."""
+    n = questions.shape[0] if hasattr(questions, "shape") else len(questions)
+    predict(questions[:WARM_UP], k)
+    start = time.perf_counter()
+    answers = predict(questions, k)
+    batch_ms = 1000 * (time.perf_counter() - start) / n
+    alone = [questions[i : i + 1] for i in range(min(n, ONE_AT_A_TIME))]
+    for question in alone[:WARM_UP]:
+        predict(question, k)
+    one_ms = []
+    for question in alone:
+        start = time.perf_counter()
+        predict(question, k)
+        one_ms.append(1000 * (time.perf_counter() - start))
+    p50, p99 = np.percentile(one_ms, [50, 99])
+    return answers, {"batch_ms": batch_ms, "one_ms_p50": float(p50), "one_ms_p99": float(p99)}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,235 @@
+"""Tf-idf vectors of texts: the columns and values of scikit-learn's TfidfVectorizer, made faster.
+
+One text costs a regular expression, a dictionary lookup a word and a few small array operations,
+so that a single request is not slowed by its features.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import repeat
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from scipy.sparse import csr_matrix, hstack
+
+from labelspace.errors import InputError, NotFittedError, ParameterError
+from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
+
+_BLOCK = 8192  # texts counted at a time, to bound memory
+_COLUMN_BITS = 32  # a key is a row above this many bits of column
+
+
+@dataclass(kw_only=True, eq=False)
+class Tfidf:
+    """Weights words (and, if asked, character n-grams) by how rare they are in the training texts.
+
+    word_ngrams   shortest and longest run of words, or None for no words
+    char_ngrams   the same for characters within words, such as (3, 5), or None
+    sublinear     count a term's repetitions as 1 + log(count)
+    min_df        drop terms found in fewer training texts than this
+    max_features  keep only so many terms of each kind, the most frequent ones
+    lowercase     fold case first
+    norm          "l2" gives every row length 1, words and characters weighing the same
+    """
+
+    kind: ClassVar[str] = "tfidf"
+
+    word_ngrams: Ngrams | None = (1, 1)
+    char_ngrams: Ngrams | None = None
+    sublinear: bool = True
+    min_df: int = 2
+    max_features: int | None = None
+    lowercase: bool = True
+    norm: Literal["l2"] | None = "l2"
+    _vocabularies: list[_Vocabulary] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_ngrams("word_ngrams", self.word_ngrams)
+        check_ngrams("char_ngrams", self.char_ngrams)
+        if self.word_ngrams is None and self.char_ngrams is None:
+            raise ParameterError("word_ngrams=None and char_ngrams=None: one of them is needed")
+        if type(self.min_df) is not int or self.min_df < 1:
+            raise ParameterError(f"min_df={self.min_df!r}: expected an integer of at least 1")
+        limit = self.max_features
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise ParameterError(f"max_features={limit!r}: expected an integer above 0, or None")
+        if self.norm not in ("l2", None):
+            raise ParameterError(f"norm={self.norm!r}: expected 'l2' or None")
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Learn the terms and how rare they are."""
+        self._learn(checked_texts(texts))
+        return self
+
+    def fit_transform(self, texts: Iterable[str]) -> csr_matrix:
+        """`fit` and `transform` of the same texts, reading them once."""
+        counts = self._learn(checked_texts(texts))
+        return self._weigh(counts)
+
+    def transform(self, texts: Iterable[str]) -> csr_matrix:
+        """(n, n_features) float32; terms that training did not see are left out."""
+        listed = checked_texts(texts)
+        return self._weigh([vocabulary.count(listed) for vocabulary in self._fitted()])
+
+    @property
+    def n_features(self) -> int:
+        return sum(len(vocabulary.terms) for vocabulary in self._fitted())
+
+    def feature_names(self) -> list[str]:
+        """The term of each column: words first, then character n-grams, each sorted."""
+        return [term for vocabulary in self._fitted() for term in vocabulary.terms]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All that `from_state` needs: what goes into JSON, and the arrays."""
+        fitted = self._fitted()
+        parameters = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
+        vocabulary = {part.kind: part.terms for part in fitted}
+        arrays = {f"idf.{part.kind}": part.idf for part in fitted}
+        return {"parameters": parameters, "vocabulary": vocabulary}, arrays
+
+    @classmethod
+    def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        """The inverse of `state`; JSON may have turned pairs into lists."""
+        tfidf = cls(**with_pairs(params["parameters"]))
+        tfidf._vocabularies = [
+            _Vocabulary(kind, cut, params["vocabulary"][kind], arrays[f"idf.{kind}"])
+            for kind, cut in tfidf._cutters().items()
+        ]
+        return tfidf
+
+    def _fitted(self) -> list[_Vocabulary]:
+        if not self._vocabularies:
+            raise NotFittedError("Tfidf is not fitted yet: call fit first")
+        return self._vocabularies
+
+    def _cutters(self) -> dict[Kind, Callable[[str], list[str]]]:
+        ngrams: dict[Kind, Ngrams | None] = {"word": self.word_ngrams, "char": self.char_ngrams}
+        return {
+            kind: cutter(kind, lengths, self.lowercase)
+            for kind, lengths in ngrams.items()
+            if lengths is not None
+        }
+
+    def _learn(self, texts: list[str]) -> list[csr_matrix]:
+        """Build the vocabularies; returns the counts of their terms in the texts."""
+        if not texts:
+            raise InputError("there are no texts to learn from")
+        learned = [
+            _learn_vocabulary(kind, cut, texts, self.min_df, self.max_features)
+            for kind, cut in self._cutters().items()
+        ]
+        self._vocabularies = [vocabulary for vocabulary, _ in learned]
+        return [counts for _, counts in learned]
+
+    def _weigh(self, counts: list[csr_matrix]) -> csr_matrix:
+        """Counts of each kind of term to weights, side by side."""
+        for matrix, vocabulary in zip(counts, self._fitted(), strict=True):
+            if self.sublinear:
+                matrix.data = 1.0 + np.log(matrix.data)
+            matrix.data *= vocabulary.idf[matrix.indices]
+            if self.norm:
+                _scale_rows_to_length_1(matrix)
+        if len(counts) == 1:
+            return counts[0]
+        beside: csr_matrix = hstack(counts, format="csr")
+        if self.norm:
+            _scale_rows_to_length_1(beside)
+        return beside
+
+
+@dataclass
+class _Vocabulary:
+    """The terms of one kind, in the order of their columns, and what each is worth."""
+
+    kind: Kind
+    cut: Callable[[str], list[str]]
+    terms: list[str]
+    idf: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.columns = {term: column for column, term in enumerate(self.terms)}
+
+    def count(self, texts: Sequence[str]) -> csr_matrix:
+        """(n, terms): how often each known term occurs in each text."""
+        find = self.columns.get
+        return _count(texts, lambda text: map(find, self.cut(text), repeat(-1)), self.columns)
+
+
+def _learn_vocabulary(
+    kind: Kind,
+    cut: Callable[[str], list[str]],
+    texts: Sequence[str],
+    min_df: int,
+    max_features: int | None,
+) -> tuple[_Vocabulary, csr_matrix]:
+    """The terms frequent enough to keep, and their counts in the texts."""
+    found: defaultdict[str, int] = defaultdict()
+    found.default_factory = found.__len__  # a new term gets the next column
+    counts = _count(texts, lambda text: map(found.__getitem__, cut(text)), found)
+    df = np.bincount(counts.indices, minlength=len(found))
+    enough = (df >= min_df).tolist()
+    kept = sorted((term, column) for term, column in found.items() if enough[column])
+    if max_features is not None and len(kept) > max_features:
+        totals = np.bincount(counts.indices, weights=counts.data, minlength=len(found))
+        kept.sort(key=lambda pair: -totals[pair[1]])  # stable: ties go to the first term
+        kept = sorted(kept[:max_features])
+    if not kept:
+        raise InputError(
+            f"no {kind} term occurs in {min_df} or more of the {len(texts)} texts: "
+            "lower min_df, or check that the texts are not empty"
+        )
+    columns = [column for _, column in kept]
+    idf = np.log((1.0 + len(texts)) / (1.0 + df[columns])) + 1.0
+    vocabulary = _Vocabulary(kind, cut, [term for term, _ in kept], idf.astype(np.float32))
+    counts = counts[:, columns]
+    counts.sort_indices()
+    return vocabulary, counts
+
+
+def _count(
+    texts: Sequence[str],
+    columns_of: Callable[[str], Iterable[int]],
+    vocabulary: Mapping[str, int],
+) -> csr_matrix:
+    """Counts of each text's columns as float32 CSR; the vocabulary may grow on the way."""
+    blocks = [
+        _count_block(texts[start : start + _BLOCK], columns_of)
+        for start in range(0, max(len(texts), 1), _BLOCK)
+    ]
+    counts, columns, lengths = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+    fits = len(counts) <= np.iinfo(np.int32).max
+    indptr: np.ndarray = np.zeros(len(texts) + 1, dtype=np.int32 if fits else np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    return csr_matrix((counts, columns, indptr), shape=(len(texts), len(vocabulary)))
+
+
+def _count_block(
+    texts: Sequence[str], columns_of: Callable[[str], Iterable[int]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts, their columns and the number of them in each row; column -1 is left out."""
+    cells = array("q")
+    lengths = []
+    for text in texts:
+        before = len(cells)
+        cells.extend(columns_of(text))
+        lengths.append(len(cells) - before)
+    columns = np.array(cells, dtype=np.int64)
+    rows = np.repeat(np.arange(len(texts)), lengths)
+    keys = ((rows << _COLUMN_BITS) | columns)[columns >= 0]
+    keys, counts = np.unique(keys, return_counts=True)
+    columns = (keys & ((1 << _COLUMN_BITS) - 1)).astype(np.int32)
+    return (
+        counts.astype(np.float32),
+        columns,
+        np.bincount(keys >> _COLUMN_BITS, minlength=len(texts)),
+    )
+
+
+def _scale_rows_to_length_1(matrix: csr_matrix) -> None:
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    squares = np.bincount(rows, weights=matrix.data.astype(np.float64) ** 2)
+    matrix.data /= np.sqrt(squares).astype(np.float32)[rows]

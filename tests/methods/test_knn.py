@@ -1,0 +1,67 @@
+"""k-nearest neighbours against scikit-learn's brute force and a vote written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, random
+from sklearn.neighbors import NearestNeighbors
+
+from labelspace.evaluation.metrics import evaluate
+from labelspace.methods.baselines import MostCommon, Random
+from labelspace.methods.knn import KNN
+from support.planted import planted
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("signed", [False, True])
+def test_votes_of_exact_cosine_neighbours(power, signed):
+    X = random(300, 50, 0.2, format="csr", random_state=0, dtype=np.float32)
+    if signed:
+        X.data -= 0.5
+    Y = random(300, 30, 0.1, format="csr", random_state=1)
+    Q = random(40, 50, 0.2, format="csr", random_state=2, dtype=np.float32)
+    distances, near = NearestNeighbors(n_neighbors=7, metric="cosine").fit(X).kneighbors(Q)
+    weights = np.maximum(1 - distances, 0) ** power
+    votes = np.einsum("nk,nkl->nl", weights, (Y.toarray() > 0)[near])
+    expected = -np.sort(-votes / weights.sum(axis=1, keepdims=True), axis=1)[:, :5]
+    found = KNN(neighbours=7, power=power).fit(X, Y).predict(Q, 5)
+    np.testing.assert_allclose(found.scores, expected, atol=1e-5)
+
+
+def test_an_example_like_no_other_gets_no_label():
+    X = csr_matrix(np.eye(3, dtype=np.float32))
+    ranking = KNN().fit(X[:2], csr_matrix(np.eye(2))).predict(X[2], 2)
+    assert ranking.labels.tolist() == [[-1, -1]]
+
+
+def test_opposite_features_cancel_without_harm():
+    # Sums that return to exactly zero must not be counted twice.
+    X = csr_matrix(np.array([[1, -1], [1, 1]], np.float32))
+    found = KNN(neighbours=2).fit(X, csr_matrix(np.eye(2))).predict(np.array([[1.0, 1.0]]), 2)
+    assert found.labels.tolist() == [[1, -1]]
+
+
+def test_it_stands_far_above_the_floors():
+    X, Y = planted(400, seed=3)
+    train, test = slice(0, 300), slice(300, 400)
+    p1 = {
+        cls.name: evaluate(cls().fit(X[train], Y[train]).predict(X[test], 5), Y[test])["P@1"]
+        for cls in (Random, MostCommon, KNN)
+    }
+    assert p1["knn"] > max(p1["most-common"], p1["random"]) + 20
+
+
+def test_most_common_ranks_by_frequency_with_ties_to_the_smaller_id():
+    Y = csr_matrix(np.array([[1, 0, 1, 1], [0, 0, 1, 1], [0, 1, 0, 1]]))
+    ranking = MostCommon().fit(np.ones((3, 1)), Y).predict(np.ones((1, 1)), 4)
+    assert ranking.labels.tolist() == [[3, 2, 0, 1]]
+    np.testing.assert_allclose(ranking.scores[0], [1, 2 / 3, 1 / 3, 1 / 3], rtol=1e-6)
+
+
+def test_random_draws_every_label_about_equally_often():
+    X = csr_matrix(np.arange(1, 2001, dtype=np.float32)[:, None])
+    ranking = Random().fit(X, csr_matrix(np.ones((2000, 10)))).predict(X, 1)
+    counts = np.bincount(ranking.labels.ravel(), minlength=10)
+    assert counts.min() > 140  # 200 expected, standard deviation 13
+    assert counts.max() < 260
