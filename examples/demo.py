@@ -38,7 +38,7 @@ def main() -> None:
     )
     print(f"""
 Done. Look at {DEMO / "report.html"} in a browser. What to try next:
-  labelspace train YOUR.jsonl --out model/       your own data: {{"text": ..., "labels": [...]}} a line
+  labelspace train YOUR.jsonl --out model/       lines of {{"text": ..., "labels": [...]}}
   labelspace compare --train A --test B --methods knn --peers omikuji,napkinxc
   labelspace methods knn                         what a method can be told
   docs/                                          formats, metrics, methods

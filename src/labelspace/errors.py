@@ -10,7 +10,7 @@ class LabelspaceError(Exception):
 
 
 class DataError(LabelspaceError):
-    """A file does not hold what it should. Says where (file, line, column) and what was expected."""
+    """A file does not hold what it should: says where, and what was expected."""
 
     def __init__(
         self,

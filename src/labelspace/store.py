@@ -192,7 +192,7 @@ def _swap_in(fresh: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two directories in one step (Linux's renameat2); False where there is no such call."""
+    """Exchange two directories in one step (Linux's renameat2); False where that cannot be."""
     if not sys.platform.startswith("linux"):
         return False
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

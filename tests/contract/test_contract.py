@@ -69,7 +69,7 @@ def test_a_parameter_out_of_range_is_named(method, data):
 
 
 def test_an_unknown_parameter_is_named(method):
-    with pytest.raises(ParameterError, match="sed.*seed"):
+    with pytest.raises(ParameterError, match=r"sed.*seed"):
         method.create(sed=1)
 
 
@@ -196,7 +196,7 @@ class StopAfter(Callback):
     def __init__(self, batches):
         self.left = batches
 
-    def on_batch(self, run):
+    def on_batch(self, run):  # noqa: ARG002
         self.left -= 1
         if self.left == 0:
             signal.raise_signal(signal.SIGINT)

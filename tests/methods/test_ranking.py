@@ -17,7 +17,8 @@ def test_from_sparse_is_a_stable_sort_of_each_row(n, n_labels, k, seed):
     dense = rng.integers(0, 4, (n, n_labels)) / 4
     ranking = Ranking.from_sparse(csr_matrix(dense.astype(np.float32)), k)
     for row in range(n):
-        order = [l for l in np.argsort(-dense[row], kind="stable") if dense[row, l] > 0][:k]
+        by_score = np.argsort(-dense[row], kind="stable")
+        order = [label for label in by_score if dense[row, label] > 0][:k]
         padded = order + [-1] * (k - len(order))
         assert ranking.labels[row].tolist() == padded
         assert ranking.scores[row, : len(order)].tolist() == dense[row, order].tolist()

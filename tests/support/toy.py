@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 
@@ -17,7 +19,7 @@ class Toy(Method):
 
     name = "toy"
     summary = "logistic regression, for tests"
-    parameters = {
+    parameters: ClassVar = {
         "epochs": integer("passes", low=1),
         "lr": number("learning rate", low=0.0),
         "seed": SEED,
@@ -71,5 +73,5 @@ class Toy(Method):
         self.weight_, self.bias_ = arrays["weight"], arrays["bias"]
 
     @classmethod
-    def memory(cls, shape, params):
+    def memory(cls, shape, params):  # noqa: ARG003
         return {"weights": 4 * 4 * shape.features * shape.labels}

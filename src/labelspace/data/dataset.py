@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -11,7 +12,7 @@ from scipy.sparse import csr_matrix
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import DataError
 
-Features = csr_matrix | np.ndarray
+Features: TypeAlias = csr_matrix | np.ndarray
 IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,7 +66,7 @@ class OmikujiPeer:
         indices, values = X.indices.tolist(), X.data.tolist()
         return [
             list(zip(indices[start:stop], values[start:stop], strict=True))
-            for start, stop in zip(X.indptr, X.indptr[1:], strict=False)
+            for start, stop in _bounds(X)
         ]
 
     def predict(
@@ -144,8 +145,7 @@ def as_ranking(answers: list[list[tuple[int, float]]], k: int) -> Ranking:
 
 
 def _bounds(matrix: csr_matrix) -> list[tuple[int, int]]:
-    ends = matrix.indptr.tolist()
-    return list(zip(ends, ends[1:], strict=False))
+    return list(pairwise(matrix.indptr.tolist()))
 
 
 def _package(name: str) -> Any:

@@ -85,7 +85,8 @@ def _bars(entrants: list[dict[str, Any]], key: str) -> str:
             f"{escape(e['name'])}</text>"
             f'<rect class="bar {e["kind"]}" x="{left}" y="{y + 4}" width="{length:.1f}" '
             f'height="{height - 8}" rx="2"/>'
-            f'<text x="{left + length + 6:.1f}" y="{y + 17}" fill="currentColor">{e[key]:.2f}</text>'
+            f'<text x="{left + length + 6:.1f}" y="{y + 17}" fill="currentColor">'
+            f"{e[key]:.2f}</text>"
         )
     size = f'viewBox="0 0 {left + width + 70} {height * len(entrants)}"'
     return f'<svg {size} font-size="14" role="img" aria-label="{key}">{"".join(bars)}</svg>'

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 
+from labelspace.data.dataset import Features
 from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.methods.parameters import Parameter, unknown
 from labelspace.methods.ranking import Ranking
@@ -23,8 +24,6 @@ from labelspace.sparse import checked_features, checked_labels, digest
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.nn.callbacks import Callback
-
-Features = csr_matrix | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Shape:
 
     @classmethod
     def of(cls, X: Features, Y: csr_matrix) -> Shape:
-        return cls(X.shape[0], X.shape[1], Y.shape[1], int(X.nnz if issparse(X) else X.size), Y.nnz)
+        return cls(X.shape[0], X.shape[1], Y.shape[1], as_csr(X).nnz, Y.nnz)
 
 
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labelspace.methods.base import Features, Method, Shape, TrainingData, as_csr
+from labelspace.data.dataset import Features
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.parameters import SEED, Parameter
 from labelspace.methods.ranking import Ranking
 

@@ -15,7 +15,8 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace.methods.base import Features, Method, Shape, TrainingData, as_csr
+from labelspace.data.dataset import Features
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.parameters import SEED, Parameter, integer, number
 from labelspace.methods.ranking import Ranking
 from labelspace.parallel import over_rows

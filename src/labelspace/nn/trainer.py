@@ -263,7 +263,7 @@ def cut_validation(n_rows: int, fraction: float, seed: int) -> tuple[np.ndarray,
 def _interrupt_between_batches() -> Iterator[threading.Event]:
     """Ctrl-C waits for the end of a batch, so that a checkpoint never holds half an update.
 
-    A second Ctrl-C stops at once, without one. Outside the main thread signals cannot be caught and stay as is.
+    A second Ctrl-C stops at once, without one. Signals reach the main thread only.
     """
     stopped = threading.Event()
     if threading.current_thread() is not threading.main_thread():
