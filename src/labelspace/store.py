@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
+from labelspace.arrays import read_arrays, sync
 from labelspace.errors import (
     ModelChecksumError,
     ModelFileMissingError,
@@ -29,12 +29,6 @@ from labelspace.errors import (
 
 FORMAT = 1
 HEADER = "model.json"
-
-_DTYPES = {
-    "F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32,
-    "I16": np.int16, "I8": np.int8, "U64": np.uint64, "U32": np.uint32, "U16": np.uint16,
-    "U8": np.uint8, "BOOL": np.bool_,
-}  # fmt: skip
 
 
 @dataclass
@@ -82,39 +76,6 @@ def load(directory: str | Path, *, verify: bool = True) -> Bundle:
         return _read_files(place, _read_header(place), verify)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """One safetensors file, replaced atomically."""
-    fresh = path.with_name(f".{path.name}.new-{os.getpid()}")
-    save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, fresh, metadata)
-    _sync(fresh)
-    os.replace(fresh, path)
-    _sync(path.parent)
-
-
-def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Arrays of a safetensors file as read-only memory maps, and its metadata.
-
-    Read by hand because safetensors' numpy reader copies each array into memory.
-    """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= size - 8:
-            raise ValueError(f"{path} is no safetensors file")
-        entries: dict[str, Any] = json.loads(file.read(length))
-    metadata = entries.pop("__metadata__", {})
-    # np.asarray: plain arrays on the map, since compiled loops do not take the memmap class.
-    empty = size == 8 + length
-    body = (
-        np.empty(0, np.uint8) if empty else np.asarray(np.memmap(path, np.uint8, "r", 8 + length))
-    )
-    arrays = {}
-    for name, entry in entries.items():
-        start, stop = entry["data_offsets"]
-        arrays[name] = body[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
-    return arrays, metadata
-
-
 def size_in_bytes(directory: str | Path) -> int:
     """What the model takes on disk."""
     return sum(file.stat().st_size for file in Path(directory).rglob("*") if file.is_file())
@@ -122,10 +83,7 @@ def size_in_bytes(directory: str | Path) -> int:
 
 def _fill(directory: Path, bundle: Bundle) -> None:
     for stem, arrays in bundle.arrays.items():
-        save_file(
-            {k: np.asarray(v, order="C") for k, v in arrays.items()},
-            directory / f"{stem}.safetensors",
-        )
+        write_arrays(directory / f"{stem}.safetensors", arrays)
     for stem, document in bundle.documents.items():
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
         (directory / f"{stem}.json").write_text(text, encoding="utf-8")
@@ -137,8 +95,8 @@ def _fill(directory: Path, bundle: Bundle) -> None:
     text = json.dumps(header, indent=2, ensure_ascii=False, allow_nan=False)
     (directory / HEADER).write_text(text + "\n", encoding="utf-8")
     for file in directory.iterdir():
-        _sync(file)
-    _sync(directory)
+        sync(file)
+    sync(directory)
 
 
 def _read_header(place: Path) -> dict[str, Any]:
@@ -188,7 +146,7 @@ def _swap_in(fresh: Path, target: Path) -> None:
         os.rename(target, old)
         os.rename(fresh, target)
         shutil.rmtree(old, ignore_errors=True)
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -235,12 +193,3 @@ def _replaceable(target: Path) -> bool:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    """Make a file's or directory's content durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -281,9 +281,13 @@ def test_split_files(tmp_path: Path) -> None:
         assert pair[0].names() == ["a", "b", "c"]
     with pytest.raises(ParameterError):
         read_split(tmp_path, split=2)
+    put(tmp_path / "train.txt", XC)
+    put(tmp_path / "test.txt", XC)
+    assert [len(s) for s in read_split(tmp_path)] == [2, 2]
+    assert [len(s) for s in read_split(tmp_path, split=0)] == [2, 1]
     put(tmp_path / "other.txt", "1 4 3\n0 0:1\n")
     with pytest.raises(DataError, match=r"several files.*Toy_data\.txt, other\.txt"):
-        read_split(tmp_path)
+        read_split(tmp_path, split=0)
 
 
 def test_directories_that_hold_no_split(tmp_path: Path) -> None:

@@ -275,8 +275,8 @@ class Vocabulary:
         self.source = source
         self.dropped = 0
 
-    def ids(self, names: Iterable[str], line: int) -> list[int]:
-        """Sorted ids, each once: lists in the wild repeat a label."""
+    def ids(self, names: Iterable[str], line: int) -> set[int]:
+        """Each id once: lists in the wild repeat a label."""
         index = self.index
         found = set()
         for name in names:
@@ -293,7 +293,7 @@ class Vocabulary:
                     path=self.source,
                     line=line,
                 )
-        return sorted(found)
+        return found
 
 
 class Gatherer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from labelspace.data.dataset import Dataset
 from labelspace.errors import InputError
@@ -66,7 +65,7 @@ def _features_per_row(dataset: Dataset) -> np.ndarray | None:
     """How many features of each row are not zero."""
     if dataset.features is None:
         return None
-    if not issparse(dataset.features):
+    if isinstance(dataset.features, np.ndarray):
         return np.asarray(np.count_nonzero(dataset.features, axis=1))
     rows = np.repeat(np.arange(len(dataset)), np.diff(dataset.features.indptr))
     return np.bincount(rows[dataset.features.data != 0], minlength=len(dataset))

@@ -275,7 +275,7 @@ def _parquet_records(parser: RowParser) -> Iterator[Record]:
                 for record in batch.to_pylist():
                     row += 1
                     yield row, record
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"not a readable Parquet file: {error}", path=parser.source) from None
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from labelspace import store
+from labelspace.arrays import write_arrays
 from labelspace.data.dataset import Dataset
 from labelspace.data.stats import statistics
 from labelspace.errors import LabelspaceError
@@ -90,7 +90,7 @@ def compare(
         if train.taxonomy is not None:
             arrays["taxonomy.edges"] = train.taxonomy.edges
             arrays["taxonomy.nodes"] = np.array(len(train.taxonomy))
-        store.write_arrays(data, arrays, {})
+        write_arrays(data, arrays)
         del X_train, matrices, arrays
         for entrant in field_of:
             runs = [

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace import store
+from labelspace.arrays import read_arrays
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import LabelspaceError
 from labelspace.evaluation.metrics import evaluate
@@ -31,7 +32,7 @@ WARM_UP = 20
 def main(directory: Path) -> None:
     """Read the job, run it, write its result or its error."""
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
-    arrays, _ = store.read_arrays(Path(job["data"]))
+    arrays, _ = read_arrays(Path(job["data"]))
     try:
         result = measure(job, arrays, directory)
     except LabelspaceError as error:

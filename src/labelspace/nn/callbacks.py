@@ -60,7 +60,7 @@ class Checkpoint(Callback):
         self.save(run)
 
     def save(self, run: Trainer) -> None:
-        from labelspace.store import write_arrays
+        from labelspace.arrays import write_arrays
 
         arrays, progress = run.state()
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ class Checkpoint(Callback):
         self._last = time.monotonic()
 
     def _load(self, run: Trainer) -> None:
-        from labelspace.store import read_arrays
+        from labelspace.arrays import read_arrays
 
         try:
             arrays, metadata = read_arrays(self.path)
