@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from labelspace.arrays import read_arrays, sync
+from labelspace.arrays import read_arrays, sync, write_arrays
 from labelspace.errors import (
     ModelChecksumError,
     ModelFileMissingError,
