@@ -15,7 +15,9 @@ from labelspace.errors import InputError
 def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.ndarray:
     """X as CSR or C-ordered array of finite float32; anything else is an InputError."""
     if issparse(X):
-        matrix = csr_matrix(X, dtype=np.float32)
+        # Rebuilding a matrix costs more than a small query: only where it is needed.
+        ready = isinstance(X, csr_matrix) and X.dtype == np.float32
+        matrix = X if ready else csr_matrix(X, dtype=np.float32)
         if not matrix.has_canonical_format:
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.data import _blocks, xc
+from labelspace.data._layout import Layout
 from labelspace.data.dataset import Dataset
 from labelspace.errors import DataError, ParameterError
 
@@ -279,6 +284,41 @@ def test_batches_can_be_left_early(put: Put) -> None:
     batches.close()
     with pytest.raises(ParameterError, match="batch_size"):
         next(xc.iter_xc(path, 0))
+
+
+def test_leaving_early_does_not_wait_for_threads(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader may be collected at any moment, even while a thread starts: it must not wait."""
+    release = threading.Event()
+    parse = _blocks.parse_block
+
+    def parse_or_wait(block: bytes, layout: Layout) -> _blocks.Rows:
+        if b"0:2" in block:
+            release.wait(60)
+        return parse(block, layout)
+
+    monkeypatch.setattr(_blocks, "parse_block", parse_or_wait)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 6)
+    batches = xc.iter_xc(put("3 1 1\n0 0:1\n0 0:2\n0 0:3\n"), 1)
+    assert next(batches).features.data.tolist() == [1]
+    closing = threading.Thread(target=batches.close)
+    closing.start()
+    closing.join(30)
+    waits = closing.is_alive()
+    release.set()
+    closing.join()
+    assert not waits
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_can_read_too(put: Put) -> None:
+    code = (
+        "import os, sys; from labelspace.data import xc; xc.read_xc(sys.argv[1]); "
+        "child = os.fork(); n = len(xc.read_xc(sys.argv[1])); "
+        "os._exit(n) if child == 0 else print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code, str(put("2 1 1\n0 0:1\n \n"))]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert answer.stdout.strip() == "2"
 
 
 # Real files

@@ -170,6 +170,22 @@ def test_random_float32_patterns(path: Path) -> None:
         assert np.array_equal(xc.read_matrix(path).data, values)
 
 
+def test_doubles_beside_the_middle_of_two_float32(path: Path) -> None:
+    """One unit of a double decides here: an almost right parser rounds some of them wrongly."""
+    rng = np.random.default_rng(2)
+    values = (rng.random(5000) * 10.0 ** rng.uniform(-37, 37, 5000)).astype(np.float32)
+    above = np.nextafter(values, np.float32(np.inf)).astype(np.float64)
+    middles = (values.astype(np.float64) + above) / 2
+    doubles = [middles, np.nextafter(middles, 0), np.nextafter(middles, np.inf)]
+    for numbers in doubles:
+        for shown in ("{!r}", "{:.17g}", "{:.16e}", "{:.25g}", "{:.40e}"):
+            texts = [shown.format(number) for number in numbers.tolist()]
+            row = " ".join(f"{i}:{text}" for i, text in enumerate(texts))
+            path.write_text(f"1 {len(texts)}\n{row}\n")
+            expected = np.array([float(text) for text in texts]).astype(np.float32)
+            assert np.array_equal(xc.read_matrix(path).data, expected)
+
+
 # Round trips
 
 

@@ -11,7 +11,8 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, NamedTuple
+from functools import cache
+from typing import IO, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -31,8 +32,10 @@ from labelspace.data._layout import (
 from labelspace.errors import DataError, ParameterError
 
 BLOCK_BYTES = 1 << 20
-MOST_WORKERS = 4
+WORKERS = min(4, os.cpu_count() or 1)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Item = TypeVar("Item")
 
 
 class Rows(NamedTuple):
@@ -174,24 +177,39 @@ def newline_blocks(stream: IO[bytes]) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Shared and never shut down: a reader that is left half-way must not wait for its threads.
+
+    Such a reader may be collected while a thread is being started, and waiting would be for ever.
+    """
+    return ThreadPoolExecutor(WORKERS, thread_name_prefix="labelspace-parser")
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+
 def parse_blocks(
     blocks: Iterable[bytes], layout: Layout, path: PathLike, first_line: int = 1
 ) -> Iterator[Rows]:
     """The rows of each block in order, while the next blocks are parsed on other threads."""
-    workers = min(MOST_WORKERS, os.cpu_count() or 1)
-    waiting: deque[tuple[bytes, Future[Rows]]] = deque()
+    jobs = ((block, _pool().submit(parse_block, block, layout)) for block in blocks)
     line = first_line
-    with ThreadPoolExecutor(workers) as pool:
-        for block in blocks:
-            waiting.append((block, pool.submit(parse_block, block, layout)))
-            if len(waiting) > workers:
-                done, future = waiting.popleft()
-                yield _rows_of(future, done, path, line)
-                line += done.count(b"\n")
-        while waiting:
-            done, future = waiting.popleft()
-            yield _rows_of(future, done, path, line)
-            line += done.count(b"\n")
+    for block, job in _taken_ahead(jobs, WORKERS):
+        yield _rows_of(job, block, path, line)
+        line += block.count(b"\n")
+
+
+def _taken_ahead(items: Iterable[Item], lead: int) -> Iterator[Item]:
+    """The same items, each taken when the one `lead` places before it is handed out."""
+    taken: deque[Item] = deque()
+    for item in items:
+        taken.append(item)
+        if len(taken) > lead:
+            yield taken.popleft()
+    while taken:
+        yield taken.popleft()
 
 
 def _rows_of(future: Future[Rows], block: bytes, path: PathLike, first_line: int) -> Rows:

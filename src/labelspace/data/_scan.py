@@ -1,4 +1,4 @@
-"""Compiled loops over bytes: rows of `labels index:value ...` to arrays, and arrays back to text.
+"""Compiled loops over bytes: rows of `labels index:value ...` to arrays.
 
 No kernel raises: it returns what is wrong and at which offset, and its caller finds the words.
 Text handed to a kernel ends with a newline, so that no loop has to look for the end of the array.
@@ -7,7 +7,7 @@ Text handed to a kernel ends with a newline, so that no loop has to look for the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -42,8 +42,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 def kernel(function: Kernel) -> Kernel:
     """Compile a function once, keep the machine code on disk, run it without the GIL."""
-    compiled: Kernel = njit(cache=True, nogil=True)(function)
-    return compiled
+    return cast(Kernel, njit(cache=True, nogil=True)(function))
 
 
 @kernel
@@ -74,11 +73,11 @@ def _read_index(text: np.ndarray, at: int) -> tuple[int, int]:
     """Plain digits to (number, end); the number is -1 where there are none or too many."""
     start = at
     number = 0
-    digit = np.int64(text[at]) - ZERO
+    digit = text[at] - ZERO
     while 0 <= digit <= 9:
         number = number * 10 + digit
         at += 1
-        digit = np.int64(text[at]) - ZERO
+        digit = text[at] - ZERO
     if at == start or at - start > MAX_DIGITS:
         number = -1
     return number, at
@@ -92,16 +91,16 @@ def _read_exponent(text: np.ndarray, at: int) -> tuple[int, int]:
         at += 1
     start = at
     power = 0
-    digit = np.int64(text[at]) - ZERO
+    digit = text[at] - ZERO
     while 0 <= digit <= 9:
         power = min(power * 10 + digit, 100_000)  # far beyond float32; keeps the sum small
         at += 1
-        digit = np.int64(text[at]) - ZERO
+        digit = text[at] - ZERO
     return sign * power, -1 if at == start else at
 
 
 @kernel
-def scale(mantissa: int, exponent: int) -> tuple[float, bool]:
+def scale(mantissa: int, exponent: int) -> tuple[np.float32, bool]:
     """mantissa * 10**exponent in float32, and whether that is certain to be rounded correctly."""
     if mantissa == 0:
         return np.float32(0.0), True
@@ -119,7 +118,7 @@ def scale(mantissa: int, exponent: int) -> tuple[float, bool]:
 
 
 @kernel
-def _read_value(text: np.ndarray, at: int) -> tuple[float, int, int]:
+def _read_value(text: np.ndarray, at: int) -> tuple[np.float32, int, int]:
     """Decimal text to (float32, end, certainty): UNSURE asks for a slower parser."""
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
@@ -127,7 +126,7 @@ def _read_value(text: np.ndarray, at: int) -> tuple[float, int, int]:
     start = at
     mantissa = exponent = behind_point = 0
     while True:
-        digit = np.int64(text[at]) - ZERO
+        digit = text[at] - ZERO
         if 0 <= digit <= 9:
             if mantissa < MANTISSA_ROOM:
                 mantissa = mantissa * 10 + digit

@@ -94,7 +94,8 @@ def _save(dataset: Dataset, folder: Path, key: str) -> None:
         }
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    pieces = [len(text).to_bytes(8, "little"), text, *(a.reshape(-1).data for a in arrays.values())]
+    pieces: list[bytes | memoryview] = [len(text).to_bytes(8, "little"), text]
+    pieces += [array.data for array in arrays.values()]
     checksum = hashlib.sha256()
     for piece in pieces:
         checksum.update(piece)
