@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import DEFAULT_METHOD, method_class
 from labelspace.nn.callbacks import Callback
 
-_FACTS = ("data", "seconds")
+_FACTS = ("data", "seconds", "index_base")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 
@@ -64,6 +64,12 @@ class Tagger:
     def tag_many(self, texts: Iterable[str], k: int = 5) -> list[list[Tag]]:
         """The k best labels of each text."""
         return self.name_ranking(self.method.predict(self.pipeline.transform_texts(texts), k))
+
+    @property
+    def zero_based(self) -> bool | Literal["auto"]:
+        """How svmlight files for this model count features: as its training file did."""
+        base = self.facts.get("index_base")
+        return "auto" if base is None else base == 0
 
     def predict(self, dataset: Dataset, k: int = 5) -> Ranking:
         """Rank labels for the examples of a Dataset."""
@@ -158,7 +164,11 @@ def train(
         taxonomy=dataset.taxonomy,
         callbacks=callbacks,
     )
-    facts = {"data": statistics(dataset), "seconds": round(time.monotonic() - start, 3)}
+    facts = {
+        "data": statistics(dataset),
+        "seconds": round(time.monotonic() - start, 3),
+        "index_base": dataset.index_base,
+    }
     return Tagger(pipeline, model, dataset.names(), LabelCounts.of(dataset.labels), facts=facts)
 
 

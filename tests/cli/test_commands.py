@@ -195,3 +195,13 @@ def test_synthetic_data(shop, command):
     stats = json.loads(command("data", "info", shop / "s.txt", "--json")[1])
     assert (stats["points"], stats["features"], stats["labels"]) == (40, 90, 20)
     assert command("data", "synth", shop / "x", "--kind", "other")[0] == 2
+
+
+def test_a_model_counts_svmlight_features_as_its_training_file_did(shop, command):
+    train, new = shop / "train.svm", shop / "new.svm"
+    train.write_text("0 0:1\n1 1:1\n" * 5)  # counted from 0
+    new.write_text("1 1:1\n")  # alone, this would be taken to count from 1
+    assert command("train", train, "--out", shop / "m")[0] == 0
+    assert json.loads(command("evaluate", shop / "m", new, "--json")[1])["P@1"] == 100.0
+    answer = json.loads(command("predict", shop / "m", new)[1])
+    assert answer["labels"][0]["name"] == "1"

@@ -44,6 +44,7 @@ def evaluate(
         label_names=tagger.label_names,
         unknown_labels="extend",
         n_features=tagger.pipeline.n_numeric or None,
+        zero_based=tagger.zero_based,
     )
     found = metrics.evaluate(
         tagger.predict(test, max(ks)),

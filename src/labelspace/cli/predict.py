@@ -48,6 +48,7 @@ def predict(
         unknown_labels="drop",
         require_labels=False,
         n_features=tagger.pipeline.n_numeric or None,
+        zero_based=tagger.zero_based,
         n_labels=len(tagger.label_names),
     )
     done = 0

@@ -1,16 +1,14 @@
 """Parsed files kept in a binary form, so that the same file is parsed once.
 
 An entry is one safetensors file of plain arrays, mapped into memory when it is read: nothing is
-unpickled. Its name is made of what went in (the source file and the parser) and of a checksum of
-what it holds, so that a damaged entry is recognised. Entries may be deleted at any time.
+unpickled. Its name is made of what went in, the source file and the parser; it holds a checksum, so
+that a damaged entry is recognised. Entries may be deleted at any time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-import mmap
 import os
 from collections.abc import Callable
 from functools import partial
@@ -19,14 +17,15 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.data._files import PathLike, replacing
+from labelspace.arrays import read_arrays, write_arrays
+from labelspace.data._files import PathLike
 from labelspace.data.dataset import Dataset
 from labelspace.errors import DataError, ParameterError
+from labelspace.sparse import digest, pack_csr, unpack_csr
 
 logger = logging.getLogger(__name__)
 
 ENTRY_VERSION = 1  # raise it when a parser returns something else or an entry looks different
-TYPE_NAMES = {"<f4": "F32", "<f8": "F64", "<i4": "I32", "<i8": "I64"}
 
 Parser = Callable[[PathLike], Dataset]
 
@@ -82,75 +81,37 @@ def _key(path: PathLike, parser_name: str) -> str:
 
 
 def _save(dataset: Dataset, folder: Path, key: str) -> None:
-    arrays = _arrays_of(dataset)
-    header: dict[str, object] = {}
-    end = 0
-    for name, array in arrays.items():
-        start, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": TYPE_NAMES[array.dtype.str],
-            "shape": array.shape,
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    pieces: list[bytes | memoryview] = [len(text).to_bytes(8, "little"), text]
-    pieces += [array.data for array in arrays.values()]
-    checksum = hashlib.sha256()
-    for piece in pieces:
-        checksum.update(piece)
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / f"{key}-{checksum.hexdigest()[:32]}.safetensors") as out:
-        for piece in pieces:
-            out.write(piece)
-
-
-def _arrays_of(dataset: Dataset) -> dict[str, np.ndarray]:
-    """Named arrays, those of wider numbers first so that all of them are aligned in the file."""
     arrays: dict[str, np.ndarray] = {}
     for name, matrix in (("labels", dataset.labels), ("features", dataset.features)):
         if isinstance(matrix, csr_matrix):
-            arrays[f"{name}.shape"] = np.array(matrix.shape, dtype=np.int64)
-            for part in ("indptr", "indices", "data"):
-                arrays[f"{name}.{part}"] = np.ascontiguousarray(getattr(matrix, part))
+            arrays |= pack_csr(name, matrix)
         elif matrix is not None:
-            arrays[name] = np.ascontiguousarray(matrix)
-    return dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+            arrays[name] = matrix
+    if dataset.index_base is not None:
+        arrays["index_base"] = np.array(dataset.index_base)
+    folder.mkdir(parents=True, exist_ok=True)
+    checksum = digest(*(arrays[name] for name in sorted(arrays)))
+    write_arrays(_entry(folder, key), arrays, {"checksum": checksum})
 
 
 def _load(folder: Path, key: str, source: str) -> Dataset | None:
-    for entry in folder.glob(f"{key}-*.safetensors"):
-        try:
-            with open(entry, "rb") as file:
-                memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
-            logger.warning("cache entry %s is left aside: %s", entry, error)
-            continue
-        if entry.stem.endswith(hashlib.sha256(memory).hexdigest()[:32]):
-            return _dataset_of(_arrays_in(memory), source)
+    entry = _entry(folder, key)
+    if not entry.exists():
+        return None
+    try:
+        arrays, metadata = read_arrays(entry)
+        whole = metadata["checksum"] == digest(*(arrays[name] for name in sorted(arrays)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
         logger.warning("cache entry %s is damaged; %s is parsed again", entry, source)
-    return None
+        return None
+    features = arrays.get("features")
+    if "features.shape" in arrays:
+        features = unpack_csr("features", arrays)
+    base = int(arrays["index_base"]) if "index_base" in arrays else None
+    return Dataset(unpack_csr("labels", arrays), features, source=source, index_base=base)
 
 
-def _arrays_in(memory: mmap.mmap) -> dict[str, np.ndarray]:
-    """The arrays of an entry as views of the mapped file."""
-    types = {short: np.dtype(long) for long, short in TYPE_NAMES.items()}
-    data_start = 8 + int.from_bytes(memory[:8], "little")
-    arrays = {}
-    for name, about in json.loads(memory[8:data_start]).items():
-        start, end = about["data_offsets"]
-        dtype = types[about["dtype"]]
-        flat = np.frombuffer(memory, dtype, (end - start) // dtype.itemsize, data_start + start)
-        arrays[name] = flat.reshape(about["shape"])
-    return arrays
-
-
-def _dataset_of(arrays: dict[str, np.ndarray], source: str) -> Dataset:
-    matrices = {}
-    for name in ("labels", "features"):
-        if f"{name}.shape" in arrays:
-            parts = tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-            shape = tuple(arrays[f"{name}.shape"].tolist())
-            matrices[name] = csr_matrix(parts, shape=shape, copy=False)
-    features = matrices.get("features", arrays.get("features"))
-    return Dataset(matrices["labels"], features, source=source)
+def _entry(folder: Path, key: str) -> Path:
+    return folder / f"{key}.safetensors"

@@ -26,6 +26,7 @@ class Dataset:
     label_names  L names, or None where the file has ids only
     ids          n example ids, or None
     taxonomy     how labels hang together, or None
+    index_base   the first feature's number in the svmlight file this came from, 0 or 1
     """
 
     labels: csr_matrix
@@ -35,6 +36,7 @@ class Dataset:
     ids: Sequence[str] | None = None
     taxonomy: Taxonomy | None = None
     source: str = field(default="", compare=False)
+    index_base: int | None = None
 
     def __post_init__(self) -> None:
         n, n_labels = self.labels.shape

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import IO, Literal
 
@@ -104,7 +105,7 @@ def read_svmlight(
         highest -= 1
     width = max(0, highest + 1) if n_features is None else n_features
     height = int(rows.labels.max(initial=-1)) + 1 if n_labels is None else n_labels
-    return _dataset(rows, width, height, path)
+    return replace(_dataset(rows, width, height, path), index_base=0 if zero_based else 1)
 
 
 def iter_svmlight(

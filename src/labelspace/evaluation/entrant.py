@@ -54,9 +54,22 @@ def measure(job: dict[str, Any], arrays: dict[str, np.ndarray], directory: Path)
         propensity=tuple(job["propensity"]),
         propensity_from=job["propensity_from"],
     )
+    return {**metrics, **costs, "peak_mb": peak_bytes() / 1e6}
+
+
+def peak_bytes() -> int:
+    """The largest memory this process has had.
+
+    Linux's VmHWM begins anew with each program; ru_maxrss starts at what the parent had.
+    """
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    except OSError:
+        pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
-    return {**metrics, **costs, "peak_mb": peak_bytes / 1e6}
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _run_method(
