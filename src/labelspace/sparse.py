@@ -19,7 +19,7 @@ def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.n
         ready = isinstance(X, csr_matrix) and X.dtype == np.float32
         matrix = X if ready else csr_matrix(X, dtype=np.float32)
         if not matrix.has_canonical_format:
-            matrix = matrix.copy() if matrix is X else matrix
+            matrix = matrix.copy()  # the arrays may be the caller's
             matrix.sum_duplicates()
         values = matrix.data
     else:
