@@ -1,0 +1,67 @@
+"""Exact search: every label is scored, in blocks, so that memory stays bounded."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+
+from labelspace.parallel import over_rows
+from labelspace.search.index import InnerProductIndex, dot
+from labelspace.search.votes import keep_best
+
+_LABEL_BLOCK = 16_384
+_FEW_QUERIES = 4  # up to here a plain loop over the vectors beats matrix multiplication
+
+# Matrix multiplication rounds otherwise than the final scoring: a label that it ranks a little
+# below place k may belong above it.
+_MARGIN = 8
+
+
+class ExactIndex(InnerProductIndex):
+    """Scores all labels: by one loop for few queries, by blocks of matrix products for many."""
+
+    kind: ClassVar[str] = "exact"
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
+        shape = (len(queries), min(k + _MARGIN, len(self.vectors)))
+        labels = np.full(shape, -1, np.int32)
+        scores = np.full(shape, -np.inf, np.float32)
+        if len(queries) <= _FEW_QUERIES:
+            _scan(queries, self.vectors, labels, scores)
+        else:
+            for first in range(0, len(self.vectors), _LABEL_BLOCK):
+                products = queries @ self.vectors[first : first + _LABEL_BLOCK].T
+                _merge(products, first, labels, scores)
+        return labels
+
+
+def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndarray) -> None:
+    def block(start: int, stop: int) -> None:
+        _keep_best_of(products[start:stop], first, labels[start:stop], scores[start:stop])
+
+    over_rows(len(products), block, block=64)
+
+
+@njit(cache=True, nogil=True)
+def _scan(queries, vectors, labels, scores):  # type: ignore[no-untyped-def]
+    for row in range(len(queries)):
+        filled = 0
+        for label in range(len(vectors)):
+            score = dot(queries[row], vectors[label])
+            filled = keep_best(score, label, scores[row], labels[row], filled)
+
+
+@njit(cache=True, nogil=True)
+def _keep_best_of(products, first, labels, scores):  # type: ignore[no-untyped-def]
+    """Merge scores of the labels from `first` on into the best so far."""
+    for row in range(len(products)):
+        filled = min(first, labels.shape[1])
+        for column in range(products.shape[1]):
+            filled = keep_best(
+                products[row, column], first + column, scores[row], labels[row], filled
+            )

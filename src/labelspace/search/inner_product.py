@@ -1,0 +1,99 @@
+"""Maximum inner product search over label vectors: which index to use, built and brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from labelspace.errors import ParameterError
+from labelspace.search.exact import ExactIndex
+from labelspace.search.graph import GraphIndex, graph_bytes
+from labelspace.search.index import InnerProductIndex, checked_rows
+
+KINDS = ("auto", "exact", "hnsw")
+
+# Up to so many multiplications a single exact query takes a fraction of a millisecond.
+_EXACT_PRODUCTS = 2_000_000
+
+_TUNING_K = 5
+_TUNING_QUERIES = 512
+_BEAMS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+
+
+def build_index(
+    vectors: Any,
+    *,
+    kind: str = "auto",
+    recall: float = 0.99,
+    seed: int = 0,
+    queries: Any = None,
+    deterministic: bool = True,
+) -> InnerProductIndex:
+    """An index over vectors (labels, dimension).
+
+    kind           "exact", "hnsw" (approximate, needs faiss), or "auto": exact for few labels or
+                   where a graph does not reach the recall, else hnsw
+    recall         share of the true best 5 that approximate search has to find; it takes the
+                   smallest beam that does so on sample queries
+    seed           of the sample queries and of where walks begin
+    queries        (n, dimension) typical queries to measure recall on; label vectors with noise
+                   if None
+    deterministic  builds the graph on one thread: the same bits every time, at the price of the
+                   other cores, which would share the work evenly
+    """
+    vectors = checked_rows(vectors, "label vectors")
+    if kind not in KINDS:
+        raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
+    if not 0 < recall <= 1:
+        raise ParameterError(f"recall={recall}: expected a number above 0 and at most 1")
+    exact = ExactIndex(vectors)
+    if kind == "exact" or len(vectors) == 0 or (kind == "auto" and not needs_graph(*vectors.shape)):
+        return exact
+    graph = GraphIndex.build(vectors, seed, deterministic)
+    reached = _choose_beam(graph, exact, _sample(vectors, queries, seed), recall)
+    return exact if kind == "auto" and not reached else graph
+
+
+def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
+    """The index whose `state` the arrays are, over the vectors that it was built on."""
+    return GraphIndex.restore(vectors, arrays) if arrays else ExactIndex(vectors)
+
+
+def index_bytes(n_labels: int, dim: int) -> int:
+    """Memory that `build_index` takes at its peak beside the vectors, where kind is "auto"."""
+    return graph_bytes(n_labels, dim) if needs_graph(n_labels, dim) else 0
+
+
+def needs_graph(n_labels: int, dim: int) -> bool:
+    """Whether "auto" builds a graph for vectors of this shape."""
+    return n_labels * dim > _EXACT_PRODUCTS
+
+
+def _sample(vectors: np.ndarray, queries: Any, seed: int) -> np.ndarray:
+    """Queries to measure recall on: a few of those given, or labels with noise of their length."""
+    rng = np.random.default_rng(seed)
+    source = vectors if queries is None else checked_rows(queries, "queries", vectors.shape[1])
+    count = min(len(source), _TUNING_QUERIES)
+    sample: np.ndarray = source[np.sort(rng.choice(len(source), count, replace=False))]
+    if queries is not None:
+        return sample
+    noise = rng.standard_normal(sample.shape, dtype=np.float32)
+    lengths = np.linalg.norm(sample, axis=1, keepdims=True)
+    return sample + noise * lengths / np.float32(np.sqrt(vectors.shape[1]))
+
+
+def _choose_beam(graph: GraphIndex, exact: ExactIndex, queries: np.ndarray, recall: float) -> bool:
+    """Set the smallest beam that reaches the recall; False if even the widest does not."""
+    k = min(_TUNING_K, len(graph.vectors))
+    # By score, not by id: of labels with equal scores any will do.
+    wanted = exact.search(queries, k)[1][:, -1:]
+    for beam in _BEAMS:
+        graph.set_beam(beam, recall=0.0)
+        found = (graph.search(queries, k)[1] >= wanted).mean(axis=1)
+        graph.set_beam(beam, recall=float(found.mean()))
+        # One standard error on top, or half of all indexes would fall short on other queries.
+        if graph.recall >= recall + found.std() / np.sqrt(len(found)):
+            return True
+    return False
