@@ -202,7 +202,7 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
                 f"{directory} was saved by {name} version {written}; this labelspace has version "
                 f"{cls.version}: upgrade it"
             )
-        method = cls(**bundle.header["parameters"])
+        method = cls.from_json(bundle.header["parameters"])
         method.n_features_in_ = int(bundle.header["features"])
         method.n_labels_ = int(bundle.header["labels"])
         method.load_state(bundle.arrays["method"])

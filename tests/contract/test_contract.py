@@ -23,7 +23,10 @@ from support.toy import Toy
 register(Toy)
 
 # Settings that keep training short; the promises are the same for all settings.
-SMALL: dict[str, dict[str, object]] = {"knn": {"neighbours": 5}}
+SMALL: dict[str, dict[str, object]] = {
+    "glas": {"dim": 16, "epochs": 3, "batch_size": 32, "n_negatives": 4},
+    "knn": {"neighbours": 5},
+}
 
 
 @pytest.fixture(params=method_names())

@@ -79,7 +79,7 @@ def _run_method(
     from labelspace.methods.registry import method_class
     from labelspace.tagger import Tagger
 
-    method = method_class(job["name"])(**job["params"])
+    method = method_class(job["name"]).from_json(job["params"])
     start = time.perf_counter()
     method.fit(data["X_train"], data["Y_train"], taxonomy=taxonomy)
     train_s = time.perf_counter() - start

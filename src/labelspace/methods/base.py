@@ -144,6 +144,11 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         }
 
     @classmethod
+    def from_json(cls, params: Mapping[str, Any]) -> Self:
+        """From parameters that went through JSON, which turns tuples into lists."""
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in params.items()})
+
+    @classmethod
     def create(cls, **params: Any) -> Self:
         """Like the constructor, but an unknown name is our error with the nearest one."""
         for name in params:

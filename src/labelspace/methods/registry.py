@@ -12,6 +12,7 @@ from labelspace.methods.parameters import unknown
 _HOMES = {
     "most-common": "labelspace.methods.baselines:MostCommon",
     "random": "labelspace.methods.baselines:Random",
+    "glas": "labelspace.methods.glas:GLaS",
     "knn": "labelspace.methods.knn:KNN",
 }
 DEFAULT_METHOD = "knn"

@@ -9,12 +9,14 @@ torch's EmbeddingBag builds and coalesces sparse gradients, which takes several 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
 import torch
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace.nn.trainer import Optimiser
 from labelspace.parallel import cores, over_rows
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
@@ -23,11 +25,20 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 class RowTable:
     """Rows looked up by number: label vectors, one a row."""
 
-    def __init__(self, weight: np.ndarray) -> None:
+    def __init__(self, weight: np.ndarray, pace: np.ndarray | None = None) -> None:
+        """pace: each row's share of the learning rate; None is 1 for all."""
+        self.pace = np.ones(len(weight), np.float32) if pace is None else pace
         self.weight = np.ascontiguousarray(weight, np.float32)
         self.first = np.zeros_like(self.weight)
         self.second = np.zeros_like(self.weight)
         self.steps = np.zeros(len(weight), np.int32)
+
+    @classmethod
+    def frozen(cls, weight: np.ndarray) -> Self:
+        """For prediction alone: no moments, and the weight may be a read-only memory map."""
+        table = cls.__new__(cls)
+        table.weight = weight
+        return table
 
     def rows(self, ids: np.ndarray) -> torch.Tensor:
         """The rows with these distinct numbers, as a leaf that collects their gradient."""
@@ -44,7 +55,7 @@ class RowTable:
         def block(start: int, stop: int) -> None:
             _adam_rows(
                 *(ids[start:stop], gradient[start:stop], rate),
-                *(self.weight, self.first, self.second, self.steps),
+                *(self.pace, self.weight, self.first, self.second, self.steps),
             )
 
         over_rows(len(ids), block, block=_share(len(ids)))
@@ -75,10 +86,37 @@ class SparseLinear(RowTable):
         def block(start: int, stop: int) -> None:
             _adam_columns(
                 *(used[start:stop], columns.indptr, columns.indices, columns.data, gradient, rate),
-                *(self.weight, self.first, self.second, self.steps),
+                *(self.pace, self.weight, self.first, self.second, self.steps),
             )
 
         over_rows(len(used), block, block=_share(len(used)))
+
+
+class Together:
+    """Several optimisers as one."""
+
+    def __init__(self, parts: Mapping[str, Optimiser]) -> None:
+        self.parts = parts
+
+    def zero_grad(self) -> None:
+        for part in self.parts.values():
+            part.zero_grad()
+
+    def step(self, scale: float) -> None:
+        for part in self.parts.values():
+            part.step(scale)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {
+            f"{name}/{key}": tensor
+            for name, part in self.parts.items()
+            for key, tensor in part.state().items()
+        }
+
+    def load_state(self, state: Mapping[str, torch.Tensor]) -> None:
+        for name, part in self.parts.items():
+            mine = {k.partition("/")[2]: v for k, v in state.items() if k.startswith(f"{name}/")}
+            part.load_state(mine)
 
 
 class RowAdam:
@@ -136,7 +174,7 @@ def _multiply(indptr, indices, data, weight, out):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _adam_columns(  # type: ignore[no-untyped-def]
-    used, indptr, indices, data, gradient, rate, weight, first, second, steps
+    used, indptr, indices, data, gradient, rate, pace, weight, first, second, steps
 ):
     width = weight.shape[1]
     sums = np.empty(width, np.float32)
@@ -146,13 +184,16 @@ def _adam_columns(  # type: ignore[no-untyped-def]
             value, source = data[cell], gradient[indices[cell]]
             for j in range(width):
                 sums[j] += value * source[j]
-        _adam(column, sums, rate, weight, first, second, steps)
+        _adam(column, sums, rate * pace[column], weight, first, second, steps)
 
 
 @njit(cache=True, nogil=True)
-def _adam_rows(ids, gradient, rate, weight, first, second, steps):  # type: ignore[no-untyped-def]
+def _adam_rows(  # type: ignore[no-untyped-def]
+    ids, gradient, rate, pace, weight, first, second, steps
+):
     for place in range(len(ids)):
-        _adam(ids[place], gradient[place], rate, weight, first, second, steps)
+        row = ids[place]
+        _adam(row, gradient[place], rate * pace[row], weight, first, second, steps)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

@@ -252,7 +252,9 @@ class Trainer:
             getattr(callback, event)(self)
 
 
-def cut_validation(n_rows: int, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def cut_validation(
+    n_rows: int, fraction: float = 0.05, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """(training rows, validation rows): a seeded cut of the given share, both sorted."""
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
     size = min(round(fraction * n_rows), n_rows - 1)

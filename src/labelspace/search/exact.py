@@ -8,11 +8,15 @@ import numpy as np
 from numba import njit
 
 from labelspace.parallel import over_rows
-from labelspace.search.index import InnerProductIndex, dot
+from labelspace.search.index import QUERY_BLOCK, InnerProductIndex, dot
 from labelspace.search.votes import keep_best
 
 _LABEL_BLOCK = 16_384
-_FEW_QUERIES = 4  # up to here a plain loop over the vectors beats matrix multiplication
+BLOCK_BYTES = 4 * QUERY_BLOCK * _LABEL_BLOCK  # of the products that are in memory at once
+
+# Up to here a plain loop. BLAS would gain by all its threads alone, and these wait on one another
+# for milliseconds when the machine is busy, as a server is.
+_FEW_QUERIES = 4
 
 # Matrix multiplication rounds otherwise than the final scoring: a label that it ranks a little
 # below place k may belong above it.
@@ -33,14 +37,16 @@ class ExactIndex(InnerProductIndex):
         scores = np.full(shape, -np.inf, np.float32)
         if len(queries) <= _FEW_QUERIES:
             _scan(queries, self.vectors, labels, scores)
-        else:
-            for first in range(0, len(self.vectors), _LABEL_BLOCK):
-                products = queries @ self.vectors[first : first + _LABEL_BLOCK].T
-                _merge(products, first, labels, scores)
+            return labels
+        for first in range(0, len(self.vectors), _LABEL_BLOCK):
+            products = queries @ self.vectors[first : first + _LABEL_BLOCK].T
+            _merge(products, first, labels, scores)
         return labels
 
 
 def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndarray) -> None:
+    """Take products with the labels from `first` on into the best so far."""
+
     def block(start: int, stop: int) -> None:
         _keep_best_of(products[start:stop], first, labels[start:stop], scores[start:stop])
 
@@ -50,18 +56,17 @@ def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndar
 @njit(cache=True, nogil=True)
 def _scan(queries, vectors, labels, scores):  # type: ignore[no-untyped-def]
     for row in range(len(queries)):
+        query, best_labels, best_scores = queries[row], labels[row], scores[row]
         filled = 0
         for label in range(len(vectors)):
-            score = dot(queries[row], vectors[label])
-            filled = keep_best(score, label, scores[row], labels[row], filled)
+            score = dot(query, vectors[label])
+            filled = keep_best(score, label, best_scores, best_labels, filled)
 
 
 @njit(cache=True, nogil=True)
 def _keep_best_of(products, first, labels, scores):  # type: ignore[no-untyped-def]
-    """Merge scores of the labels from `first` on into the best so far."""
     for row in range(len(products)):
-        filled = min(first, labels.shape[1])
-        for column in range(products.shape[1]):
-            filled = keep_best(
-                products[row, column], first + column, scores[row], labels[row], filled
-            )
+        values, best_labels, best_scores = products[row], labels[row], scores[row]
+        filled = min(first, len(best_labels))
+        for column in range(len(values)):
+            filled = keep_best(values[column], first + column, best_scores, best_labels, filled)

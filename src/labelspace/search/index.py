@@ -16,7 +16,7 @@ from labelspace.errors import InputError, ParameterError
 from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
 
-_QUERY_BLOCK = 1024  # bounds the memory of a search: candidates and scores of this many queries
+QUERY_BLOCK = 1024  # bounds the memory of a search: candidates and scores of this many queries
 
 
 class InnerProductIndex(ABC):
@@ -46,8 +46,8 @@ class InnerProductIndex(ABC):
         scores = np.full((len(queries), k), -np.inf, np.float32)
         if len(self.vectors) == 0:
             return labels, scores
-        for start in range(0, len(queries), _QUERY_BLOCK):
-            rows = slice(start, start + _QUERY_BLOCK)
+        for start in range(0, len(queries), QUERY_BLOCK):
+            rows = slice(start, start + QUERY_BLOCK)
             candidates = self._candidates(queries[rows], min(k, len(self.vectors)))
             self._rank(queries[rows], candidates, labels[rows], scores[rows])
         return labels, scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]  # llvmlite has no types
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -56,7 +56,7 @@ def _to_integers(query, steps, out):  # type: ignore[no-untyped-def]
         largest = max(largest, abs(query[j] * steps[j]))
     finest = min(32_767, (2**31 - 1) // (LARGEST_CODE * len(query)))
     for j in range(len(query)):
-        out[j] = np.int16(query[j] * steps[j] / largest * finest) if largest > 0 else 0
+        out[j] = np.rint(query[j] * steps[j] / largest * finest) if largest > 0 else 0
 
 
 @njit(cache=True, nogil=True)
@@ -104,7 +104,7 @@ def _offer(score, label, scores, labels, followed, filled):  # type: ignore[no-u
     return filled, place
 
 
-@intrinsic  # type: ignore[misc]  # numba has no types
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def _prefetch(typing: Any, address: Any) -> Any:  # noqa: ARG001
     """Have the cache line at an address fetched meanwhile: a third off the time of a walk."""
 

@@ -1,0 +1,171 @@
+"""One query at a time over many labels: approximate search beside the best exact search.
+
+    python benchmarks/search.py [--labels N ...] [--dim N] [--all-cores]
+
+Label vectors are cluster centres with noise, of unit length; queries lie near labels. Exact search
+is numpy (matrix times vector, argpartition), faiss's IndexFlatIP on one and on all threads, and our
+own: the quickest counts. Medians over single queries; recall is measured on queries that the index
+was not tuned on. --all-cores builds the graph on all cores, quicker but not reproducible. Writes
+benchmarks/results/search.json and search.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from labelspace.parallel import cores
+from labelspace.search.inner_product import build_index, restore_index
+
+RESULTS = Path(__file__).parent / "results"
+K = 5
+LABELS_PER_CLUSTER = 20
+TIMED = 200
+JUDGED = 1000
+
+
+def directions(n_rows: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    return unit(rng.standard_normal((n_rows, dim), dtype=np.float32))
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def catalogue(n_labels: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels around random centres: the cosine of a label with its centre is about 0.7."""
+    centres = directions(n_labels // LABELS_PER_CLUSTER, dim, rng)
+    chosen = rng.integers(len(centres), size=n_labels)
+    return unit(centres[chosen] + directions(n_labels, dim, rng))
+
+
+def near_labels(vectors: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Queries whose cosine with some label is about 0.8."""
+    chosen = vectors[rng.integers(len(vectors), size=count)]
+    return unit(chosen + np.float32(0.7) * directions(count, vectors.shape[1], rng))
+
+
+def milliseconds(search: Callable[[np.ndarray], object], queries: np.ndarray) -> dict[str, float]:
+    """Median and 99th percentile of single queries."""
+    for row in range(5):
+        search(queries[row : row + 1])
+    spent = []
+    for row in range(TIMED):
+        query = queries[row : row + 1]
+        start = time.perf_counter()
+        search(query)
+        spent.append(1e3 * (time.perf_counter() - start))
+    return {"p50": float(np.median(spent)), "p99": float(np.quantile(spent, 0.99))}
+
+
+def exact_rivals(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str, float]]:
+    def by_numpy(query: np.ndarray) -> np.ndarray:
+        scores = vectors @ query[0]
+        best = np.argpartition(scores, -K)[-K:]
+        return best[np.argsort(-scores[best])]
+
+    flat = faiss.IndexFlatIP(vectors.shape[1])
+    flat.add(vectors)
+    own = build_index(vectors, kind="exact")
+    found = {
+        "numpy": milliseconds(by_numpy, queries),
+        "labelspace exact": milliseconds(lambda query: own.search(query, K), queries),
+    }
+    for threads in {1, cores()}:
+        faiss.omp_set_num_threads(threads)
+        name = f"faiss IndexFlatIP, threads: {threads}"
+        found[name] = milliseconds(lambda query: flat.search(query, K), queries)
+    return found
+
+
+def run(n_labels: int, dim: int, deterministic: bool) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    vectors = catalogue(n_labels, dim, rng)
+    tuning, judged = (near_labels(vectors, JUDGED, rng) for _ in range(2))
+    exact = exact_rivals(vectors, judged)
+    start = time.perf_counter()
+    index = build_index(vectors, kind="hnsw", queries=tuning, deterministic=deterministic)
+    build_seconds = time.perf_counter() - start
+    state = index.state()
+    start = time.perf_counter()
+    index = restore_index(vectors, state)
+    load_seconds = time.perf_counter() - start
+    hnsw = milliseconds(lambda query: index.search(query, K), judged)
+    wanted = build_index(vectors, kind="exact").search(judged, K)[1][:, -1:]
+    start = time.perf_counter()
+    scores = index.search(judged, K)[1]
+    batch_ms = 1e3 * (time.perf_counter() - start) / JUDGED
+    best = min(times["p50"] for times in exact.values())
+    return {
+        "labels": n_labels,
+        "dim": dim,
+        "exact_ms": exact,
+        "best_exact_ms": best,
+        "hnsw_ms": hnsw,
+        "hnsw_batch_ms": batch_ms,
+        "ratio": best / hnsw["p50"],
+        "recall_at_5": float((scores >= wanted).mean()),
+        "build_seconds": build_seconds,
+        "load_seconds": load_seconds,
+        "deterministic": deterministic,
+        "vector_bytes": vectors.nbytes,
+        "index_bytes": sum(array.nbytes for array in state.values()),
+        "settings": index.settings,
+    }
+
+
+def report(runs: list[dict[str, Any]]) -> str:
+    lines = [
+        "# Search over labels",
+        "",
+        f"Best {K} labels, one query at a time, median milliseconds; `batch` is per query of one",
+        f"batch of {JUDGED:,} on {cores()} cores. `saved` is the index on disk, `vectors` what it"
+        " searches.",
+        "",
+        "| labels x dim | exact | hnsw | p99 | ratio | recall@5 | batch | build s | load s"
+        " | saved MB | vectors MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        cells = [
+            f"{run['labels']:,} x {run['dim']}",
+            f"{run['best_exact_ms']:.2f}",
+            f"{run['hnsw_ms']['p50']:.3f}",
+            f"{run['hnsw_ms']['p99']:.3f}",
+            f"{run['ratio']:.1f}",
+            f"{run['recall_at_5']:.4f}",
+            f"{run['hnsw_batch_ms']:.3f}",
+            f"{run['build_seconds']:.0f}",
+            f"{run['load_seconds']:.2f}",
+            f"{run['index_bytes'] / 1e6:.1f}",
+            f"{run['vector_bytes'] / 1e6:.1f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    for run in runs:
+        parts = (f"{name} {times['p50']:.2f}" for name, times in run["exact_ms"].items())
+        lines += ["", f"Exact at {run['labels']:,} x {run['dim']}: {'; '.join(parts)} ms."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--labels", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--all-cores", action="store_true")
+    options = parser.parse_args()
+    runs = [run(count, options.dim, not options.all_cores) for count in options.labels]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "search.json").write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / "search.md").write_text(report(runs), encoding="utf-8")
+    print(report(runs))
+
+
+if __name__ == "__main__":
+    main()

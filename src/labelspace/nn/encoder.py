@@ -1,0 +1,101 @@
+"""From sparse features to a point in the space: one sparse layer, hidden layers if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from labelspace.nn.rows import SparseLinear, sparse_times_dense
+
+TINY = 1e-6
+
+
+class Encoder:
+    """phi(x): X W through ReLU layers; linear where there are no hidden ones.
+
+    Hidden layers are weight-normalised as in section 3.1 of Guo et al. 2019: the weight vectors of
+    a layer's neurons share one trainable length, each keeps its own direction.
+    """
+
+    def __init__(self, first: SparseLinear, hidden: Sequence[dict[str, torch.Tensor]]) -> None:
+        self.first = first
+        self.hidden = hidden
+
+    @classmethod
+    def fresh(
+        cls,
+        n_features: int,
+        widths: Sequence[int],
+        rng: np.random.Generator,
+        *,
+        pace: np.ndarray | None = None,
+    ) -> Encoder:
+        """Random weights: a random projection where there are no hidden layers.
+
+        pace  shortens the rows of rare features, and slows them down
+        """
+        weight = rng.standard_normal((n_features, widths[0]), np.float32)
+        weight /= np.sqrt(np.float32(widths[0]))
+        if pace is not None:
+            weight *= pace[:, None]
+        hidden = []
+        for fan_in, fan_out in pairwise(widths):
+            drawn = rng.standard_normal((fan_in, fan_out), np.float32)
+            hidden.append(
+                {
+                    "direction": torch.from_numpy(drawn).requires_grad_(),
+                    "length": torch.ones(1).mul_(np.sqrt(2.0)).requires_grad_(),
+                    "bias": torch.zeros(fan_out, requires_grad=True),
+                }
+            )
+        return cls(SparseLinear(weight, pace), hidden)
+
+    def __call__(self, X: csr_matrix) -> torch.Tensor:
+        """With gradient, for training."""
+        h = self.first(X)
+        for layer in self.hidden:
+            h = torch.relu(h) @ _weight(layer) + layer["bias"]
+        return h
+
+    def encode(self, X: csr_matrix) -> np.ndarray:
+        """Without gradient; a row's result does not depend on the rows beside it."""
+        h = sparse_times_dense(X, self.first.weight)
+        for layer in self.hidden:
+            with torch.no_grad():
+                weight, bias = _weight(layer).numpy(), layer["bias"].numpy()
+            # Through the sparse product: BLAS would round a batch and a single row differently.
+            h = sparse_times_dense(csr_matrix(np.maximum(h, 0.0)), weight) + bias
+        return h
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All weights by name, sharing memory."""
+        found = {"encoder.first": torch.from_numpy(self.first.weight)}
+        for number, layer in enumerate(self.hidden):
+            found |= {f"encoder.{number}.{part}": tensor for part, tensor in layer.items()}
+        return found
+
+    def dense_parameters(self) -> list[torch.Tensor]:
+        return [tensor for layer in self.hidden for tensor in layer.values()]
+
+
+def _weight(layer: dict[str, torch.Tensor]) -> torch.Tensor:
+    direction = layer["direction"]
+    lengths: torch.Tensor = direction.norm(dim=0, keepdim=True)
+    return layer["length"] * direction / lengths.clamp_min(TINY)
+
+
+def unit(rows: torch.Tensor) -> torch.Tensor:
+    """Rows of length 1; rows of zeros stay."""
+    lengths: torch.Tensor = rows.norm(dim=1, keepdim=True)
+    return rows / lengths.clamp_min(TINY)
+
+
+def unit_array(rows: np.ndarray) -> np.ndarray:
+    """The same for arrays."""
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    scaled: np.ndarray = rows / np.maximum(length, TINY)[:, None]
+    return scaled
