@@ -273,9 +273,15 @@ class GLaS(Method):
         return Ranking(labels, scores.astype(np.float32))
 
     def state(self) -> dict[str, np.ndarray]:
-        arrays = {name: tensor.detach().numpy() for name, tensor in self._tensors().items()}
         index = {f"index.{name}": array for name, array in self.index_.state().items()}
-        return {**arrays, **index, "calibration": self.calibration_}
+        return {
+            **self.encoder_.arrays(),
+            "labels": self.table_.weight,
+            "bias": self.bias_.detach().numpy(),
+            "scale": self.scale_.detach().numpy(),
+            "calibration": self.calibration_,
+            **index,
+        }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         first = SparseLinear.frozen(arrays["encoder.first"])

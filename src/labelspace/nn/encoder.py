@@ -72,11 +72,20 @@ class Encoder:
         return h
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """All weights by name, sharing memory."""
-        found = {"encoder.first": torch.from_numpy(self.first.weight)}
-        for number, layer in enumerate(self.hidden):
-            found |= {f"encoder.{number}.{part}": tensor for part, tensor in layer.items()}
-        return found
+        """All weights by name, sharing memory, for the Trainer."""
+        return {"encoder.first": torch.from_numpy(self.first.weight), **self._hidden_by_name()}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All weights by name; the first may be a memory map, which torch does not take."""
+        hidden = {name: tensor.detach().numpy() for name, tensor in self._hidden_by_name().items()}
+        return {"encoder.first": self.first.weight, **hidden}
+
+    def _hidden_by_name(self) -> dict[str, torch.Tensor]:
+        return {
+            f"encoder.{number}.{part}": tensor
+            for number, layer in enumerate(self.hidden)
+            for part, tensor in layer.items()
+        }
 
     def dense_parameters(self) -> list[torch.Tensor]:
         return [tensor for layer in self.hidden for tensor in layer.values()]

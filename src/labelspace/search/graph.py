@@ -96,19 +96,24 @@ class GraphIndex(InnerProductIndex):
 
 
 def graph_bytes(n_labels: int, dim: int) -> int:
-    """Memory that building takes at its peak beside the vectors: codes and links, twice each."""
-    return 2 * n_labels * (dim + 2 * 4 * (MOST_LINKS + 2))
+    """Memory that building takes at its peak beside the vectors."""
+    padded = 4 * (dim + _padding(dim)) if _padding(dim) else 0
+    codes_and_links = dim + 2 * 4 * (MOST_LINKS + 2)
+    return n_labels * (padded + 2 * codes_and_links)
+
+
+def _padding(dim: int) -> int:
+    """Zeros to append, since faiss's loops over codes are several times slower without them."""
+    return -dim % 16
 
 
 def _link(vectors: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """Links of the base layer of faiss's HNSW graph over 8-bit codes, as CSR."""
     faiss = _faiss()
     n_labels, dim = vectors.shape
-    # faiss's loops over codes are several times slower on other dimensions.
-    odd = -dim % 16
-    rows = np.pad(vectors, ((0, 0), (0, odd))) if odd else vectors
-    quantiser = faiss.ScalarQuantizer.QT_8bit
-    graph = faiss.IndexHNSWSQ(dim + odd, quantiser, MOST_LINKS // 2, faiss.METRIC_INNER_PRODUCT)
+    rows = np.pad(vectors, ((0, 0), (0, _padding(dim)))) if _padding(dim) else vectors
+    quantiser, metric = faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+    graph = faiss.IndexHNSWSQ(rows.shape[1], quantiser, MOST_LINKS // 2, metric)
     graph.hnsw.efConstruction = _BUILD_BEAM
     with _threads(faiss, threads):
         graph.train(rows)
