@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
     from labelspace.evaluation.metrics import evaluate
     from labelspace.methods.baselines import MostCommon, Random
+    from labelspace.methods.glas import GLaS
     from labelspace.methods.knn import KNN
     from labelspace.methods.ranking import Ranking
     from labelspace.tagger import Tag, Tagger, load, train
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Columns": "labelspace.data",
     "Dataset": "labelspace.data.dataset",
+    "GLaS": "labelspace.methods.glas",
     "KNN": "labelspace.methods.knn",
     "MostCommon": "labelspace.methods.baselines",
     "Random": "labelspace.methods.baselines",
@@ -41,6 +43,7 @@ __all__ = [
     "KNN",
     "Columns",
     "Dataset",
+    "GLaS",
     "MostCommon",
     "Random",
     "Ranking",

@@ -98,6 +98,7 @@ class Tagger:
             "libraries": _versions(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             **self.facts,
+            **self.method.facts(),
         }
         arrays: dict[str, Mapping[str, np.ndarray]] = {"method": self.method.state()}
         if self.label_counts is not None:

@@ -22,7 +22,7 @@ def methods(
     from labelspace.methods.registry import method_class, method_names
 
     if name is None:
-        known = [(each, method_class(each).summary) for each in method_names()]
+        known = [(each, _summary(each)) for each in method_names()]
         if as_json:
             print_json([{"name": each, "summary": summary} for each, summary in known])
         else:
@@ -38,6 +38,16 @@ def methods(
         rows,
         f"{name}: {method_class(name).summary}",
     )
+
+
+def _summary(name: str) -> str:
+    from labelspace.errors import MissingExtraError
+    from labelspace.methods.registry import method_class
+
+    try:
+        return method_class(name).summary
+    except MissingExtraError as error:
+        return f"({error})"
 
 
 def _parameters(name: str) -> list[dict[str, Any]]:

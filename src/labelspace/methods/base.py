@@ -127,6 +127,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         """Bytes `fit` will need at its peak, by purpose, on data of this shape."""
 
+    def facts(self) -> dict[str, Any]:
+        """What a reader of `model.json` should know of the fitted model beyond its parameters."""
+        return {}
+
     def check_parameters(self) -> None:
         """Raise ParameterError for the first parameter that is out of range."""
         for name, value in self.get_params(deep=False).items():

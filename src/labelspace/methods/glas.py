@@ -47,6 +47,7 @@ from labelspace.search.inner_product import build_index, index_bytes, restore_in
 
 MOST_VALIDATED = 4000
 MOST_REGULARISED = 2048
+RARE_PER_LABEL = 3.0
 REGULARISERS = ("none", "spread-out", "laplacian", "glas", "gravity")
 
 
@@ -75,7 +76,11 @@ class GLaS(Method):
             "co-occurrence measure of glas", "arithmetic", "geometric", "jaccard", "pmi"
         ),
         "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
-        "rare": number("features in fewer examples than this are damped; 0: none", low=0.0),
+        "rare": number(
+            "features in fewer examples are damped; 0: no damping, none: chosen from the data",
+            low=0.0,
+            none=True,
+        ),
         "scale": number("where the trained scale of inner products begins", low=0.1),
         "unit_inputs": flag("examples have length 1"),
         "unit_labels": flag("label vectors have length 1"),
@@ -100,12 +105,12 @@ class GLaS(Method):
         margin: float = 1.0,
         hardest: int = 10,
         negatives: str = "uniform",
-        n_negatives: int = 500,
+        n_negatives: int = 1000,
         regulariser: str = "glas",
-        lam: float = 1.0,
+        lam: float = 0.1,
         target: str = "arithmetic",
         keep: float = 0.8,
-        rare: float = 50.0,
+        rare: float | None = None,
         scale: float = 20.0,
         unit_inputs: bool = True,
         unit_labels: bool = True,
@@ -113,9 +118,9 @@ class GLaS(Method):
         init: str = "centroid",
         epochs: int = 8,
         batch_size: int = 512,
-        lr: float = 0.005,
+        lr: float = 0.004,
         patience: int = 2,
-        validation: float = 0.05,
+        validation: float = 0.02,
         metric: str = "nDCG@5",
         recall: float = 0.99,
         seed: int = 0,
@@ -149,7 +154,9 @@ class GLaS(Method):
     def _fit(self, data: TrainingData) -> None:
         X, Y, valid = self._cut(data)
         rng = np.random.default_rng([self.seed, X.shape[1]])
-        self.encoder_ = Encoder.fresh(X.shape[1], (*self.hidden, self.dim), rng, pace=self._pace(X))
+        self.encoder_ = Encoder.fresh(
+            X.shape[1], (*self.hidden, self.dim), rng, pace=self._pace(X, Y)
+        )
         self.table_ = RowTable(self._first_vectors(X, Y, rng))
         self.bias_ = torch.from_numpy(self._log_odds(Y)).requires_grad_(self.prior)
         self.scale_ = torch.tensor(float(self.scale), requires_grad=True)
@@ -184,12 +191,20 @@ class GLaS(Method):
             X, Y = X[rows], Y[rows]
         return X, Y, held if held[1].nnz else None
 
-    def _pace(self, X: csr_matrix) -> np.ndarray | None:
-        """How far a feature's row may go: sqrt(examples / rare), at most 1."""
-        if self.rare == 0:
+    def _pace(self, X: csr_matrix, Y: csr_matrix) -> np.ndarray | None:
+        """How far a feature's row may go: sqrt(examples / rare), at most 1.
+
+        The rule for `rare`, from validation cuts of three sets: a few times the examples that a
+        label has on average. Labels with many examples can be told apart by frequent features;
+        labels with few need the rare ones.
+        """
+        rare = self.rare
+        if rare is None:
+            rare = RARE_PER_LABEL * Y.nnz / max(1, np.count_nonzero(np.bincount(Y.indices)))
+        if rare == 0:
             return None
         examples = np.bincount(X.indices, minlength=X.shape[1])
-        return np.sqrt(np.minimum(1.0, (examples + 1) / self.rare)).astype(np.float32)
+        return np.sqrt(np.minimum(1.0, (examples + 1) / rare)).astype(np.float32)
 
     def _first_vectors(self, X: csr_matrix, Y: csr_matrix, rng: np.random.Generator) -> np.ndarray:
         """Centroids of the labels' examples, or random; labels without examples are random."""
@@ -271,6 +286,9 @@ class GLaS(Method):
         scores = 1.0 / (1.0 + np.exp(-np.clip(slope * logits + offset, -60.0, 60.0)))
         scores[labels < 0] = 0.0
         return Ranking(labels, scores.astype(np.float32))
+
+    def facts(self) -> dict[str, Any]:
+        return {"search": {"kind": self.index_.kind, "recall@5": self.index_.recall}}
 
     def state(self) -> dict[str, np.ndarray]:
         index = {f"index.{name}": array for name, array in self.index_.state().items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from labelspace.errors import UnknownMethodError
+from labelspace.errors import MissingExtraError, UnknownMethodError
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import unknown
 
@@ -30,7 +30,12 @@ def method_class(name: str) -> type[Method]:
     if name not in _HOMES:
         raise UnknownMethodError(unknown(name, "method", method_names()))
     module, _, cls = _HOMES[name].partition(":")
-    found: type[Method] = getattr(import_module(module), cls)
+    try:
+        found: type[Method] = getattr(import_module(module), cls)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{name} needs {error.name}, which is not installed: pip install 'labelspace[neural]'"
+        ) from None
     return found
 
 

@@ -1,0 +1,38 @@
+"""Names of methods, and what is said where an extra is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from labelspace.errors import UnknownMethodError
+from labelspace.methods.registry import method_class, method_names
+
+
+def test_every_name_leads_to_its_class():
+    for name in method_names():
+        assert method_class(name).name == name
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(UnknownMethodError, match="did you mean 'knn'"):
+        method_class("knnn")
+
+
+def test_without_torch_a_sentence_names_the_extra():
+    code = (
+        "import sys\n"
+        "class NoTorch:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'torch': raise ModuleNotFoundError(name=name)\n"
+        "sys.meta_path.insert(0, NoTorch())\n"
+        "from labelspace.errors import MissingExtraError\n"
+        "from labelspace.methods.registry import method_class\n"
+        "method_class('knn')\n"
+        "try:\n    method_class('glas')\n"
+        "except MissingExtraError as error:\n    print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "labelspace[neural]" in run.stdout
