@@ -20,6 +20,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/parser.py
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/search.py --labels 20000 100000
 
 # torch first and alone: its pinned version is the one the constraints name.
 $(STAMP): pyproject.toml constraints.txt
