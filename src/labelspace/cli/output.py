@@ -50,7 +50,7 @@ def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:,.2f}"
+        return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:,.2f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)

@@ -207,7 +207,7 @@ def _open(request: Request, timeout: float) -> HTTPResponse:
     except URLError as error:
         if isinstance(error.reason, ConnectionResetError | TimeoutError):
             raise _DroppedError(str(error.reason)) from error
-        message = f"cannot reach {request.host}: {error.reason}; is this machine online?"
+        message = f"cannot reach {request.host}: {error.reason}; this machine may be offline"
         raise DownloadError(message) from error
 
 

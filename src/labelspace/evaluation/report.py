@@ -11,7 +11,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e3e6ec; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child { text-align: left; white-space: nowrap; }
+svg { max-width: 44rem; display: block; }
 td.best { font-weight: 700; background: #eaf4ea; }
 .peer { color: #68707f; } .bar { fill: #3a6ea5; } .bar.peer { fill: #b8bfca; }
 p.note { color: #68707f; }
@@ -20,7 +21,9 @@ p.note { color: #68707f; }
   td.best { background: #1e3324; } .bar { fill: #6fa3d8; } .bar.peer { fill: #4a5160; }
 }
 """
-_ACCURACY = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
+# At 1, nDCG is P and PSnDCG is PSP.
+_CUTS = {"P": (1, 3, 5), "nDCG": (3, 5), "PSP": (1, 3, 5), "PSnDCG": (3, 5)}
+_ACCURACY = [f"{name}@{k}" for name, ks in _CUTS.items() for k in ks]
 _COSTS = {
     "train_s": "train s",
     "batch_ms": "ms an example, batch",
