@@ -1,0 +1,92 @@
+"""What GLaS minimises on a batch: Algorithm 2 of Guo et al. 2019, from the batch on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from labelspace.labels.cooccurrence import CooccurrenceTarget
+from labelspace.nn import losses, regularisers
+from labelspace.nn.candidates import Candidates, CandidateSampler
+from labelspace.nn.encoder import unit
+from labelspace.nn.trainer import Batch
+
+if TYPE_CHECKING:
+    from labelspace.methods.glas import GLaS
+
+MOST_REGULARISED = 2048
+
+
+class BatchObjective:
+    """The loss of a batch: Algorithm 2 from the batch on."""
+
+    def __init__(self, model: GLaS, X: csr_matrix, Y: csr_matrix) -> None:
+        self.model, self.X, self.Y = model, X, Y
+        self.sampler = CandidateSampler(Y, model.negatives, model.n_negatives)  # type: ignore[arg-type]
+        self.graph = None
+        if model.lam > 0 and model.regulariser in ("glas", "laplacian"):
+            self.graph = CooccurrenceTarget(Y, model.target, seed=model.seed)  # type: ignore[arg-type]
+
+    def __call__(self, batch: Batch) -> torch.Tensor:
+        model = self.model
+        X, Y = self.X[batch.rows], self.Y[batch.rows]
+        if model.keep < 1:
+            kept = batch.rng.random(X.nnz, np.float32) < model.keep
+            X.data = np.where(kept, X.data / np.float32(model.keep), np.float32(0.0))
+            X.eliminate_zeros()
+        z = model.encoder_(X)
+        z = unit(z) if model.unit_inputs else z
+        candidates = self.sampler.draw(Y, batch.rng)
+        vectors = model.table_.rows(candidates.labels)
+        vectors = unit(vectors) if model.unit_labels else vectors
+        logits = model.scale_ * (z @ vectors.T)
+        if model.prior:
+            logits = logits + model.bias_[torch.from_numpy(candidates.labels)]
+        loss = self._loss(logits, Y, candidates, batch.rng)
+        if model.lam > 0 and model.regulariser != "none":
+            loss = loss + model.lam * self._regulariser(z, vectors, Y, candidates)
+        return loss
+
+    def _loss(
+        self, logits: torch.Tensor, Y: csr_matrix, candidates: Candidates, rng: np.random.Generator
+    ) -> torch.Tensor:
+        model = self.model
+        rows = torch.from_numpy(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)))
+        columns = torch.from_numpy(candidates.columns(Y.indices))
+        inclusion = torch.from_numpy(candidates.inclusion)
+        if model.loss == "binary":
+            return losses.binary_loss(logits, rows, columns, negative_weights=1.0 / inclusion)
+        if model.loss == "softmax":
+            return losses.softmax_loss(logits, rows, columns, log_q=torch.log(inclusion))
+        sampled = torch.from_numpy(_one_positive(Y, candidates, rng))
+        if model.loss == "margin":
+            return losses.margin_loss(logits, rows, columns, sampled, model.margin)
+        return losses.mined_margin_loss(logits, rows, columns, sampled, model.margin, model.hardest)
+
+    def _regulariser(
+        self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
+    ) -> torch.Tensor:
+        """On the labels of the batch's examples, the most frequent ones of the batch first."""
+        labels, counts = np.unique(Y.indices, return_counts=True)
+        labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MOST_REGULARISED]])
+        V = vectors[torch.from_numpy(candidates.columns(labels))]
+        kind = self.model.regulariser
+        if kind == "spread-out":
+            return regularisers.spread_out(V)
+        if kind == "gravity":
+            return regularisers.gravity(z, V)
+        assert self.graph is not None
+        U = regularisers.sparse_tensor(self.graph.sparse_submatrix(labels))
+        return (regularisers.glas if kind == "glas" else regularisers.graph_laplacian)(V, U)
+
+
+def _one_positive(Y: csr_matrix, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:
+    """A column of one of each example's labels, drawn uniformly; -1 where it has none."""
+    sizes = np.diff(Y.indptr)
+    drawn = Y.indptr[:-1] + (rng.random(Y.shape[0]) * sizes).astype(np.int64)
+    columns = np.full(Y.shape[0], -1, np.int64)
+    columns[sizes > 0] = candidates.columns(Y.indices[drawn[sizes > 0]])
+    return columns
