@@ -16,7 +16,7 @@ from labelspace.search import exact as exact_module
 from labelspace.search.graph import GraphIndex
 from labelspace.search.inner_product import build_index, index_bytes, needs_graph, restore_index
 
-KINDS = ["exact", "hnsw"]
+KINDS = ["exact", "projected", "hnsw"]
 
 
 def unit(rows):

@@ -11,13 +11,20 @@ from labelspace.errors import InputError, ParameterError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.graph import TUNED_K, GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows
+from labelspace.search.projected import ProjectedIndex, leading_directions
 
-KINDS = ("auto", "exact", "hnsw")
+KINDS = ("auto", "exact", "projected", "hnsw")
 
 # Up to so many multiplications a single exact query takes about 0.2 ms.
 _EXACT_PRODUCTS = 2_000_000
 
 _TUNING_QUERIES = 512
+
+# Above so many labels a graph is quicker to ask, and worth its building.
+_MOST_PROJECTED = 65_536
+_WORTH_IT = 2.0
+_DIRECTION_SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8)
+_SHORT_LISTS = (64, 128, 256)
 _BEAMS = tuple(round(16 * 2 ** (step / 4)) for step in range(25))  # 16, 19, 23, 27, 32, ... 1024
 
 
@@ -32,8 +39,9 @@ def build_index(
 ) -> InnerProductIndex:
     """An index over vectors (labels, dimension).
 
-    kind           "exact", "hnsw" (approximate, needs faiss), or "auto": exact for few labels or
-                   where a graph does not reach the recall, else hnsw
+    kind           "exact"; "projected" (short list in fewer dimensions); "hnsw" (a graph, needs
+                   faiss); or "auto": exact for few labels, projected for some ten thousand if
+                   that is quick enough, else hnsw, and exact where nothing reaches the recall
     recall         share of the true best 5 that approximate search has to find; it takes the
                    smallest beam that does so on sample queries
     seed           of the sample queries and of where walks begin
@@ -50,14 +58,21 @@ def build_index(
     exact = ExactIndex(vectors)
     if kind == "exact" or len(vectors) == 0 or (kind == "auto" and not needs_graph(*vectors.shape)):
         return exact
+    sample = _sample(vectors, queries, seed)
+    if kind == "projected" or (kind == "auto" and len(vectors) <= _MOST_PROJECTED):
+        projected, reached = _choose_projection(exact, sample, recall)
+        if kind == "projected" or (reached and projected.products <= vectors.size / _WORTH_IT):
+            return projected
     graph = GraphIndex.build(vectors, seed, deterministic)
-    reached = _choose_beam(graph, exact, _sample(vectors, queries, seed), recall)
+    reached = _choose_beam(graph, exact, sample, recall)
     return exact if kind == "auto" and not reached else graph
 
 
 def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
     """The index whose `state` the arrays are, over the vectors that it was built on."""
     vectors = np.ascontiguousarray(vectors, np.float32)  # they may be kept in half precision
+    if "directions" in arrays:
+        return ProjectedIndex.restore(vectors, arrays)
     return GraphIndex.restore(vectors, arrays) if arrays else ExactIndex(vectors)
 
 
@@ -85,6 +100,25 @@ def _sample(vectors: np.ndarray, queries: Any, seed: int) -> np.ndarray:
     noise *= np.linalg.norm(sample, axis=1, keepdims=True) / np.sqrt(vectors.shape[1])
     noise += sample
     return noise
+
+
+def _choose_projection(
+    exact: ExactIndex, queries: np.ndarray, recall: float
+) -> tuple[ProjectedIndex, bool]:
+    """The cheapest number of directions and length of the short list that reach the recall."""
+    vectors = exact.vectors
+    directions = leading_directions(vectors, queries)
+    k = min(TUNED_K, len(vectors))
+    wanted = exact.search(queries, k)[1][:, -1:]
+    for share in _DIRECTION_SHARES:
+        index = ProjectedIndex(vectors, directions[: max(1, round(share * len(directions)))], k)
+        for short in _SHORT_LISTS:
+            index.short = index.settings["short"] = min(short, len(vectors))
+            found = (index.search(queries, k)[1] >= wanted).mean(axis=1)
+            index.recall = float(found.mean())
+            if index.recall >= recall + found.std() / np.sqrt(len(found)):
+                return index, True
+    return index, False
 
 
 def _choose_beam(graph: GraphIndex, exact: ExactIndex, queries: np.ndarray, recall: float) -> bool:
