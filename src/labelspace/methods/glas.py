@@ -119,7 +119,7 @@ class GLaS(Method):
         patience: int = 2,
         validation: float = 0.02,
         metric: str = "nDCG@5",
-        recall: float = 0.99,
+        recall: float = 0.998,
         seed: int = 0,
     ) -> None:
         self.dim = dim

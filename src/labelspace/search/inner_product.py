@@ -24,7 +24,7 @@ _TUNING_QUERIES = 512
 _MOST_PROJECTED = 65_536
 _WORTH_IT = 2.0
 _DIRECTION_SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8)
-_SHORT_LISTS = (64, 128, 256)
+_SHORT_LISTS = (64, 128, 256, 512)
 _BEAMS = tuple(round(16 * 2 ** (step / 4)) for step in range(25))  # 16, 19, 23, 27, 32, ... 1024
 
 
@@ -58,9 +58,9 @@ def build_index(
     exact = ExactIndex(vectors)
     if kind == "exact" or len(vectors) == 0 or (kind == "auto" and not needs_graph(*vectors.shape)):
         return exact
-    sample = _sample(vectors, queries, seed)
+    sample, others = _sample(vectors, queries, seed)
     if kind == "projected" or (kind == "auto" and len(vectors) <= _MOST_PROJECTED):
-        projected, reached = _choose_projection(exact, sample, recall)
+        projected, reached = _choose_projection(exact, sample, others, recall)
         if kind == "projected" or (reached and projected.products <= vectors.size / _WORTH_IT):
             return projected
     graph = GraphIndex.build(vectors, seed, deterministic)
@@ -86,28 +86,32 @@ def needs_graph(n_labels: int, dim: int) -> bool:
     return n_labels * dim > _EXACT_PRODUCTS
 
 
-def _sample(vectors: np.ndarray, queries: Any, seed: int) -> np.ndarray:
-    """Queries to measure recall on: a few of those given, or labels with noise of their length."""
+def _sample(vectors: np.ndarray, queries: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Queries to measure recall on, and others to learn directions from.
+
+    At most half of those given are measured on, or labels with noise of their length.
+    """
     rng = np.random.default_rng(seed)
     source = vectors if queries is None else checked_rows(queries, "queries", vectors.shape[1])
     if len(source) == 0:
         raise InputError("queries to measure recall on were given, but none are in them")
-    count = min(len(source), _TUNING_QUERIES)
-    sample: np.ndarray = source[np.sort(rng.choice(len(source), count, replace=False))]
+    count = min(max(1, len(source) // 2), _TUNING_QUERIES)
+    order = rng.permutation(len(source))
+    chosen, others = source[np.sort(order[:count])], source[np.sort(order[count:])]
     if queries is not None:
-        return sample
-    noise = rng.standard_normal(sample.shape, dtype=np.float32)
-    noise *= np.linalg.norm(sample, axis=1, keepdims=True) / np.sqrt(vectors.shape[1])
-    noise += sample
-    return noise
+        return chosen, others
+    noise = rng.standard_normal(chosen.shape, dtype=np.float32)
+    noise *= np.linalg.norm(chosen, axis=1, keepdims=True) / np.sqrt(vectors.shape[1])
+    noise += chosen
+    return noise, others
 
 
 def _choose_projection(
-    exact: ExactIndex, queries: np.ndarray, recall: float
+    exact: ExactIndex, queries: np.ndarray, others: np.ndarray, recall: float
 ) -> tuple[ProjectedIndex, bool]:
     """The cheapest number of directions and length of the short list that reach the recall."""
     vectors = exact.vectors
-    directions = leading_directions(vectors, queries)
+    directions = leading_directions(vectors, others)
     k = min(TUNED_K, len(vectors))
     wanted = exact.search(queries, k)[1][:, -1:]
     for share in _DIRECTION_SHARES:
