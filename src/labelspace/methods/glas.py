@@ -321,7 +321,7 @@ class GLaS(Method):
         first = (*params["hidden"], params["dim"])[0]
         candidates = shape.labels if params["negatives"] == "all" else 8 * params["batch_size"]
         needs = {
-            "the encoder and its moments": 12 * shape.features * first,
+            "the encoder, moments and the best so far": 16 * shape.features * first,
             "label vectors, moments and the best so far": 20 * shape.labels * params["dim"],
             "scores of a batch": 12 * params["batch_size"] * (candidates + params["n_negatives"]),
             "the search index": index_bytes(shape.labels, params["dim"] + 1),
