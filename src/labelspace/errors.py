@@ -38,6 +38,10 @@ class InputError(LabelspaceError, ValueError):
     """Arrays given to a method do not fit: wrong shape, NaN, another number of features."""
 
 
+class UnsupportedError(LabelspaceError):
+    """This method cannot do what was asked; the message says what can be done instead."""
+
+
 class NotFittedError(LabelspaceError):
     """`predict` before `fit`."""
 

@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 
 from labelspace.data.dataset import Features
-from labelspace.errors import InputError, NotFittedError, ParameterError
+from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
 from labelspace.methods.parameters import Parameter, unknown
 from labelspace.methods.ranking import Ranking
 from labelspace.sparse import checked_features, checked_labels, digest
@@ -60,6 +60,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     version: ClassVar[int] = 1
     summary: ClassVar[str]
     parameters: ClassVar[Mapping[str, Parameter]]
+    learns_more: ClassVar[bool] = False  # whether `_partial_fit` is there
 
     n_features_in_: int
     n_labels_: int
@@ -92,10 +93,32 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.n_features_in_, self.n_labels_ = X.shape[1], Y.shape[1]
         return self
 
-    def predict(self, X: Any, k: int = 5) -> Ranking:
-        """The k best labels of each row of X, with scores in [0, 1]."""
+    def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
+        """Learn from more examples. Y may be wider than before: new labels stand at its end."""
+        if not self.learns_more:
+            raise UnsupportedError(f"{self.name} cannot learn more examples: fit it anew on all")
+        self._check_fitted()
+        X = checked_features(X, self.n_features_in_)
+        Y = checked_labels(Y, X.shape[0])
+        if Y.shape[1] < self.n_labels_:
+            raise InputError(
+                f"Y has {Y.shape[1]} columns, the model {self.n_labels_} labels: "
+                "keep a column for every label it knows, new ones after them"
+            )
+        if X.shape[0] == 0:
+            return self
+        identity = digest(self.name, self.version, sorted(self.get_params().items()), X, Y)
+        self._partial_fit(TrainingData(X, Y, None, None, callbacks, identity))
+        self.n_labels_ = Y.shape[1]
+        return self
+
+    def _check_fitted(self) -> None:
         if not hasattr(self, "n_labels_"):
             raise NotFittedError(f"{self.name} is not fitted yet: call fit first")
+
+    def predict(self, X: Any, k: int = 5) -> Ranking:
+        """The k best labels of each row of X, with scores in [0, 1]."""
+        self._check_fitted()
         if k < 1:
             raise ParameterError(f"k={k}: expected an integer of at least 1")
         X = checked_features(X, self.n_features_in_)
@@ -109,6 +132,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     @abstractmethod
     def _fit(self, data: TrainingData) -> None:
         """Learn; set attributes that end in an underscore."""
+
+    def _partial_fit(self, data: TrainingData) -> None:
+        """Learn more; `n_labels_` is still the number of labels known before."""
+        raise NotImplementedError
 
     @abstractmethod
     def _predict(self, X: Features, k: int) -> Ranking:
