@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import labelspace as ls
-from labelspace.errors import DataError, InputError, ParameterError
+from labelspace.errors import DataError, InputError, ParameterError, UnsupportedError
 
 RECORDS = [
     {"text": "ripe apple and pear", "labels": ["fruit", "sweet"]},
@@ -67,3 +67,72 @@ def test_errors_reach_the_user_in_words(file, tmp_path):
     numbers = ls.Dataset(labels=ls.read(file).labels, features=np.ones((12, 1), np.float32))
     with pytest.raises(InputError, match="takes no texts"):
         ls.train(numbers).tag("text")
+
+
+MORE = [
+    {"text": "ripe apple pie with plum", "labels": ["fruit", "cake"]},
+    {"text": "steel saw", "labels": ["tool"]},
+    {"text": "sweet pear pie", "labels": ["cake", "sweet"]},
+] * 4
+SMALL = {"dim": 8, "epochs": 12, "batch_size": 4, "lr": 0.05, "rare": 0.0}
+
+
+@pytest.fixture
+def more(tmp_path):
+    path = tmp_path / "more.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in MORE))
+    return path
+
+
+def test_update_adds_labels_behind_the_known_ones(file, more, tmp_path):
+    tagger = ls.train(file, method="glas", **SMALL)
+    stages = []
+    tagger.update(more, on_stage=stages.append)
+    assert stages == ["reading", "computing features", "training glas"]
+    assert tagger.label_names == ["fruit", "sweet", "tool", "cake"]
+    assert tagger.label_counts.counts.tolist() == [10, 7, 10, 8]
+    assert tagger.label_counts.n_points == 24
+    done = tagger.facts["updates"][0]
+    assert (done["points"], done["new_labels"]) == (12, 1)
+    assert tagger.facts["data"]["points"] == 12  # of the first training
+    assert "cake" in {tag.name for tag in tagger.tag("ripe apple and plum", k=2)}
+    assert tagger.tag("a hammer of steel", k=1)[0].name == "tool"
+    tagger.save(tmp_path / "model")
+    loaded = ls.load(tmp_path / "model")
+    assert loaded.facts == tagger.facts
+    assert loaded.tag("plum", k=4) == tagger.tag("plum", k=4)
+    loaded.update(more)
+    assert loaded.label_names == tagger.label_names
+    assert [each["new_labels"] for each in loaded.facts["updates"]] == [1, 0]
+
+
+def test_update_matches_the_labels_of_a_dataset_by_name_or_number(file, more):
+    whole = ls.read(more)
+    assert list(whole.label_names) == ["cake", "fruit", "sweet", "tool"]
+    by_file, by_name, by_number = (ls.train(file, method="glas", **SMALL) for _ in range(3))
+    by_file.update(more)
+    by_name.update(whole)
+    assert by_name.label_names == by_file.label_names
+    assert by_name.tag("pear", k=4) == by_file.tag("pear", k=4)
+    numbered = ls.Dataset(labels=whole.labels[:, [1, 2, 3, 0]], texts=whole.texts)
+    by_number.update(numbered)
+    assert by_number.label_names == ["fruit", "sweet", "tool", "3"]
+    assert by_number.label_counts.counts.tolist() == by_file.label_counts.counts.tolist()
+    fewer = ls.Dataset(labels=whole.labels[:, [1]], texts=whole.texts)
+    by_number.update(fewer)
+    assert len(by_number.label_names) == 4
+
+
+def test_update_of_a_method_that_cannot_says_which_can(file, more, tmp_path):
+    with pytest.raises(UnsupportedError, match=r"knn cannot learn more.*dxml, glas"):
+        ls.train(file).update(more)
+    with pytest.raises(DataError, match="no such file"):
+        ls.train(file, method="glas", **SMALL).update(tmp_path / "nothing.jsonl")
+
+
+def test_updating_on_numbers_wants_as_many_features(file):
+    labels = ls.read(file).labels
+    numbers = ls.Dataset(labels=labels, features=np.eye(12, 3, dtype=np.float32))
+    tagger = ls.train(numbers, method="glas", **SMALL)
+    with pytest.raises(InputError, match="2 numeric features"):
+        tagger.update(ls.Dataset(labels=labels, features=np.ones((12, 2), np.float32)))

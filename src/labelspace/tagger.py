@@ -5,29 +5,37 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from labelspace import store
 from labelspace._version import __version__
 from labelspace.data import Columns, read
-from labelspace.data.dataset import Dataset
+from labelspace.data.dataset import Dataset, Features
 from labelspace.data.stats import statistics
-from labelspace.errors import ModelFormatError, ModelMethodError, UnknownMethodError
+from labelspace.errors import (
+    MissingExtraError,
+    ModelFormatError,
+    ModelMethodError,
+    UnknownMethodError,
+    UnsupportedError,
+)
+from labelspace.explain import Why, explain
 from labelspace.features.pipeline import FeaturePipeline, pipeline_for
 from labelspace.labels.propensity import LabelCounts
 from labelspace.memory import refuse_if_too_large
 from labelspace.methods.base import Method, Shape
 from labelspace.methods.ranking import Ranking
-from labelspace.methods.registry import DEFAULT_METHOD, method_class
+from labelspace.methods.registry import DEFAULT_METHOD, method_class, method_names
 from labelspace.nn.callbacks import Callback
 
-_FACTS = ("data", "seconds", "index_base")
+_FACTS = ("data", "seconds", "index_base", "updates")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 
@@ -85,6 +93,69 @@ class Tagger:
             ]
             for labels, scores in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
         ]
+
+    def explain(
+        self, example: str | Dataset | Features, label: str | None = None, k: int = 5
+    ) -> Why:
+        """Why an example gets a label, its best one if None: k of all that speaks for it.
+
+        example  a text; a Dataset of one example; or its row of features
+        """
+        if not hasattr(self.method, "explain"):
+            raise UnsupportedError(
+                f"{self.method.name} cannot say why; methods that can: "
+                f"{_methods_that(lambda cls: hasattr(cls, 'explain'))}"
+            )
+        if isinstance(example, str):
+            example = self.pipeline.transform_texts([example])
+        elif isinstance(example, Dataset):
+            example = self.pipeline.transform(example)
+        return explain(self, example, label, k)
+
+    def update(
+        self,
+        source: str | Path | Dataset,
+        *,
+        columns: Columns | None = None,
+        callbacks: Sequence[Callback] = (),
+        on_stage: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Learn from more examples, whose labels may be new; words never seen stay unknown.
+
+        A Dataset's labels are matched by name, or by number where it has no names. If it fails on
+        the way, load the model again: what is in memory may be half changed.
+        """
+        if not self.method.learns_more:
+            raise UnsupportedError(
+                f"{self.method.name} cannot learn more: train anew on all data, or with one of "
+                f"{_methods_that(lambda cls: cls.learns_more)}"
+            )
+        on_stage("reading")
+        if not isinstance(source, Dataset):
+            source = read(
+                source,
+                columns=columns or Columns(),
+                label_names=self.label_names,
+                unknown_labels="extend",
+                n_features=self.pipeline.n_numeric or None,
+                zero_based=self.zero_based,
+            )
+        dataset = _with_labels_first(source, self.label_names)
+        on_stage("computing features")
+        X = self.pipeline.transform(dataset)
+        refuse_if_too_large(self.method, Shape.of(X, dataset.labels))
+        on_stage(f"training {self.method.name}")
+        start = time.monotonic()
+        self.method.partial_fit(X, dataset.labels, callbacks=callbacks)
+        done = {
+            "points": len(dataset),
+            "new_labels": dataset.n_labels - len(self.label_names),
+            "seconds": round(time.monotonic() - start, 3),
+        }
+        self.facts["updates"] = [*self.facts.get("updates", []), done]
+        self.label_names = dataset.names()
+        if self.label_counts is not None:
+            self.label_counts = self.label_counts.plus(LabelCounts.of(dataset.labels))
 
     def save(self, directory: str | Path) -> None:
         """Keep the model as a directory; one that is there already is replaced whole."""
@@ -189,6 +260,35 @@ def _as_dataset(
         label_names=names,
         unknown_labels="error" if names is None else "extend",
     )
+
+
+def _with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
+    """The dataset with the known labels in front, in their order, and its other ones behind."""
+    names = dataset.names()
+    if dataset.label_names is None:  # numbers are the model's own
+        names[: len(known)] = known[: len(names)]
+    numbers = {name: number for number, name in enumerate(known)}
+    for name in names:
+        numbers.setdefault(name, len(numbers))
+    new_id = np.array([numbers[name] for name in names], np.int32)
+    old = dataset.labels
+    labels = csr_matrix(
+        (old.data, new_id[old.indices], old.indptr), shape=(len(dataset), len(numbers))
+    )
+    labels.sort_indices()
+    return replace(dataset, labels=labels, label_names=list(numbers), taxonomy=None)
+
+
+def _methods_that(can: Callable[[type[Method]], bool]) -> str:
+    """The names of methods that can do something, of those that are installed."""
+    found = []
+    for name in method_names():
+        try:
+            if can(method_class(name)):
+                found.append(name)
+        except MissingExtraError:
+            continue
+    return ", ".join(found)
 
 
 def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:

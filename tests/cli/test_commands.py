@@ -7,8 +7,9 @@ import json
 import pytest
 
 COMMANDS = [
-    (), ("train",), ("evaluate",), ("predict",), ("compare",), ("data",), ("data", "info"),
-    ("data", "convert"), ("data", "get"), ("data", "synth"), ("methods",), ("info",), ("plan",),
+    (), ("train",), ("evaluate",), ("predict",), ("explain",), ("update",), ("compare",),
+    ("data",), ("data", "info"), ("data", "convert"), ("data", "get"), ("data", "synth"),
+    ("methods",), ("info",), ("plan",),
 ]  # fmt: skip
 
 

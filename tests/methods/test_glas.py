@@ -9,6 +9,7 @@ from labelspace.errors import TrainingError
 from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.glas import GLaS
+from labelspace.nn.trainer import cut_validation
 from support.planted import planted
 
 SMALL = {"dim": 16, "epochs": 12, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
@@ -66,6 +67,9 @@ def test_the_regulariser_pulls_inner_products_to_the_label_graph(data):
         {"negatives": "in-batch"},
         {"negatives": "frequency"},
         {"negatives": "all"},
+        {"negatives": "hard"},
+        {"precision": "bfloat16"},
+        {"neighbours": 0},
         {"hidden": (24,), "lr": 0.05},
         {"unit_inputs": False, "unit_labels": False, "scale": 4.0},
         {"prior": False},
@@ -88,13 +92,16 @@ def test_every_option_learns(data, options):
 
 def test_the_space_has_unit_vectors_and_scores_are_its_inner_products(data):
     (X, Y), (X_test, _) = data
-    model = GLaS(**SMALL).fit(X, Y)
+    model = GLaS(**SMALL, neighbours=0).fit(X, Y)
     z, V = model.embed(X_test), model.label_vectors_
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, atol=1e-5)
     logits = model.scale_.item() * z @ V.T + model.bias_.detach().numpy()
-    slope, offset = model.calibration_
-    expected = 1 / (1 + np.exp(-(slope * np.sort(logits, axis=1)[:, ::-1][:, :3] + offset)))
+    slope, offset, share, outer_slope, outer_offset = model.blend_.numbers
+    assert share == 0
+    # The inner sigmoid's log odds are its line again: the two lines make one.
+    line = outer_slope * (slope * np.sort(logits, axis=1)[:, ::-1][:, :3] + offset) + outer_offset
+    expected = 1 / (1 + np.exp(-line))
     np.testing.assert_allclose(model.predict(X_test, 3).scores, expected, atol=1e-4)
 
 
@@ -104,6 +111,43 @@ def test_scores_are_calibrated():
     ranking = model.predict(X[2000:], 5)
     hits = np.asarray(Y[2000:][np.arange(1000)[:, None], ranking.labels].todense())
     assert abs(hits.mean() - ranking.scores.mean()) < 0.03
+
+
+def test_every_training_example_votes_under_its_own_number(data):
+    (X, Y), _ = data
+    model = GLaS(**{**SMALL, "validation": 0.2}).fit(X, Y)
+    voters = model.blend_.voters
+    assert len(voters) == len(voters.renumbered(np.arange(len(voters)))) == X.shape[0]
+    assert (voters.Y != Y).nnz == 0
+    z = model.embed(X)
+    rows, cosines = voters.nearest(z, 1)
+    itself = np.einsum("ij,ij->i", z, z[rows[:, 0]])
+    assert (itself > 0.999).mean() > 0.98  # a twin at most
+    assert (cosines > 0.95).all()
+    assert model.counts_.examples[0] == X.shape[0]
+    assert np.array_equal(model.counts_.labels, np.bincount(Y.indices, minlength=Y.shape[1]))
+
+
+def test_a_long_validation_cut_is_bounded_and_the_rest_is_trained_on(data, monkeypatch):
+    (X, Y), _ = data
+    monkeypatch.setattr("labelspace.methods.glas_rules.MOST_VALIDATED", 20)
+    trained = []
+    monkeypatch.setattr(
+        GLaS, "train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []
+    )
+    model = GLaS(**{**SMALL, "validation": 0.2}).fit(X, Y)
+    assert trained == [380]
+    assert len(model.blend_.voters) == 400
+
+
+def test_a_validation_cut_without_labels_is_trained_on(data):
+    (X, Y), _ = data
+    _, cut = cut_validation(X.shape[0], 0.02, seed=0)
+    bare = Y.tolil()
+    bare[cut] = 0
+    model = GLaS(**{**SMALL, "epochs": 1, "validation": 0.02}).fit(X, bare.tocsr())
+    assert len(model.blend_.voters) == X.shape[0]
+    assert "score" not in model.history_[0]
 
 
 def test_a_learning_rate_beyond_reason_ends_in_our_error_or_a_finite_model(data):

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from labelspace._version import __version__
-from labelspace.cli import compare, data, evaluate, info, methods, plan, predict, train
+from labelspace.cli import (
+    compare,
+    data,
+    evaluate,
+    explain,
+    info,
+    methods,
+    plan,
+    predict,
+    train,
+    update,
+)
 
 app = typer.Typer(
     name="labelspace",
@@ -39,6 +50,8 @@ def root(
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
+app.command("explain")(explain.explain)
+app.command("update")(update.update)
 app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.command("methods")(methods.methods)

@@ -31,6 +31,13 @@ class LabelCounts:
         matrix = checked_labels(Y, Y.shape[0])
         return cls(np.bincount(matrix.indices, minlength=matrix.shape[1]), matrix.shape[0])
 
+    def plus(self, more: LabelCounts) -> LabelCounts:
+        """With more points, which may have more labels."""
+        return LabelCounts(
+            self.widened(len(more.counts)) + more.widened(len(self.counts)),
+            self.n_points + more.n_points,
+        )
+
     def widened(self, n_labels: int) -> np.ndarray:
         """The counts of `n_labels` labels: those beyond the training labels have none."""
         counts = np.zeros(max(n_labels, len(self.counts)), dtype=self.counts.dtype)

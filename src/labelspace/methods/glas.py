@@ -10,13 +10,14 @@ input dropout, a loss over candidate labels, and the regulariser
     l_GLaS = 1/m^2 || V_b V_b^T - U_b ||_F^2,    U = 1/2 (A Z^-1 + Z^-1 A),  A = Y^T Y,  Z = diag(A)
 
 on the batch's m labels. With lam = 0 and keep = 1 it is Algorithm 1. What goes past the paper: a
-label prior b_l, label vectors that start at the centroids of their examples, and rows of rare
-features that start short and move slowly, since those are what such a model overfits on.
+label prior b_l, label vectors that start at the centroids of their examples, rows of rare features
+that start short and move slowly, since those are what such a model overfits on, and the votes of
+near training examples beside the labels' scores (`methods/blend.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,25 +27,21 @@ from scipy.sparse import csr_matrix
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.blend import Blend
+from labelspace.methods.explanation import Explanation, explain
+from labelspace.methods.glas_growth import Counts, grow
 from labelspace.methods.glas_objective import BatchObjective
-from labelspace.methods.parameters import (
-    SEED,
-    Parameter,
-    choice,
-    flag,
-    integer,
-    layers,
-    number,
-)
+from labelspace.methods.glas_rules import batch_of, dimension, pace, validation_share
+from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, layers, number
 from labelspace.methods.ranking import Ranking
-from labelspace.nn.calibration import fit_platt
 from labelspace.nn.encoder import Encoder, unit_array
 from labelspace.nn.rows import RowAdam, RowTable, SparseLinear, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.search.index import InnerProductIndex
 from labelspace.search.inner_product import build_index, index_bytes, restore_index
+from labelspace.search.voters import Voters, voter_bytes
+from labelspace.sparse import checked_features
 
-MOST_VALIDATED = 4000
-RARE_PER_LABEL = 3.0
 REGULARISERS = ("none", "spread-out", "laplacian", "glas", "gravity")
 
 
@@ -52,19 +49,21 @@ class GLaS(Method):
     """Examples and labels in one space, ranked by inner product."""
 
     name: ClassVar[str] = "glas"
+    learns_more: ClassVar[bool] = True
     summary: ClassVar[str] = "neural embedding with a label-graph regulariser, inner-product search"
     parameters: ClassVar[Mapping[str, Parameter]] = {
-        "dim": integer("dimension of the space", low=1, high=4096),
+        "dim": integer(
+            "dimension of the space; none: 512, or 1024 above 25,000 labels",
+            low=1,
+            high=4096,
+            none=True,
+        ),
         "hidden": layers("widths of hidden ReLU layers; none is a linear map"),
         "loss": choice("what a batch is trained on", "binary", "softmax", "margin", "mined-margin"),
         "margin": number("of the margin losses", low=0.0),
         "hardest": integer("negatives that the mined margin loss looks at", low=1),
         "negatives": choice(
-            "labels scored beside the batch's own",
-            "in-batch",
-            "uniform",
-            "frequency",
-            "all",
+            "labels scored beside a batch's own", "in-batch", "uniform", "frequency", "hard", "all"
         ),
         "n_negatives": integer("how many of them", low=0),
         "regulariser": choice("on the label vectors", *REGULARISERS),
@@ -79,24 +78,40 @@ class GLaS(Method):
             none=True,
         ),
         "scale": number("where the trained scale of inner products begins", low=0.1),
+        "weight_norm": flag("of the sparse layer; hidden layers always have it"),
         "unit_inputs": flag("examples have length 1"),
         "unit_labels": flag("label vectors have length 1"),
         "prior": flag("a trained bias a label, begun at its log odds"),
         "init": choice("where label vectors begin", "centroid", "random"),
         "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": integer("examples a step", low=1),
+        "batch_size": integer(
+            "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
+        ),
         "lr": number("learning rate of Adam", low=0.0),
         "patience": integer("epochs without a better validation score before it stops", low=1),
-        "validation": number("share cut off for early stopping", low=0.0, high=0.5),
+        "validation": number(
+            "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
+            low=0.0,
+            high=0.5,
+            none=True,
+        ),
         "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
-        "recall": number("share of the true best 5 that search must find", low=0.5, high=1.0),
+        "neighbours": integer("training examples that vote; 0: none, as in the paper", low=0),
+        "precision": choice("of the product of examples and labels", "float32", "bfloat16"),
+        "recall": number(
+            "share of the best 5 labels that search must find; none: 0.95 if examples vote, who "
+            "name what it misses, else 0.998",
+            low=0.5,
+            high=1.0,
+            none=True,
+        ),
         "seed": SEED,
     }
 
     def __init__(
         self,
         *,
-        dim: int = 512,
+        dim: int | None = None,
         hidden: tuple[int, ...] = (),
         loss: str = "binary",
         margin: float = 1.0,
@@ -109,17 +124,20 @@ class GLaS(Method):
         keep: float = 0.8,
         rare: float | None = None,
         scale: float = 20.0,
+        weight_norm: bool = False,
         unit_inputs: bool = True,
         unit_labels: bool = True,
         prior: bool = True,
         init: str = "centroid",
         epochs: int = 8,
-        batch_size: int = 512,
+        batch_size: int | None = None,
         lr: float = 0.004,
         patience: int = 2,
-        validation: float = 0.02,
+        validation: float | None = None,
         metric: str = "nDCG@5",
-        recall: float = 0.998,
+        neighbours: int = 10,
+        precision: str = "float32",
+        recall: float | None = None,
         seed: int = 0,
     ) -> None:
         self.dim = dim
@@ -135,6 +153,7 @@ class GLaS(Method):
         self.keep = keep
         self.rare = rare
         self.scale = scale
+        self.weight_norm = weight_norm
         self.unit_inputs = unit_inputs
         self.unit_labels = unit_labels
         self.prior = prior
@@ -145,78 +164,107 @@ class GLaS(Method):
         self.patience = patience
         self.validation = validation
         self.metric = metric
+        self.neighbours = neighbours
+        self.precision = precision
         self.recall = recall
         self.seed = seed
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid = self._cut(data)
+        X, Y, valid, numbers = self._cut(data)
         rng = np.random.default_rng([self.seed, X.shape[1]])
+        self.counts_ = Counts.of(X, Y)
+        self.dim_ = dimension(self.dim, int(np.count_nonzero(self.counts_.labels)))
         self.encoder_ = Encoder.fresh(
-            X.shape[1], (*self.hidden, self.dim), rng, pace=self._pace(X, Y)
+            *(X.shape[1], (*self.hidden, self.dim_), rng),
+            pace=pace(self.rare, self.counts_.features, self.counts_.labels),
+            weight_norm=self.weight_norm,
         )
         self.table_ = RowTable(self._first_vectors(X, Y, rng))
-        self.bias_ = torch.from_numpy(self._log_odds(Y)).requires_grad_(self.prior)
+        bias = self.counts_.log_odds() if self.prior else np.zeros(Y.shape[1], np.float32)
+        self.bias_ = torch.from_numpy(bias).requires_grad_(self.prior)
         self.scale_ = torch.tensor(float(self.scale), requires_grad=True)
-        objective = BatchObjective(self, X, Y)
+        score = None if valid is None else lambda: self._score(*valid, Y)
+        self.history_ = self.train(BatchObjective(self, X, Y), data, self.epochs, score)
+        self.encoder_.fold()
+        self._finish(X, Y, valid)
+        if valid is not None and data.valid is None:  # nobody is left out of the vote
+            self._add_voters(*valid)
+            self.counts_ = self.counts_.plus(*valid)
+            if self.blend_.voters is not None:
+                self.blend_.voters = self.blend_.voters.renumbered(numbers)
+
+    def train(
+        self,
+        objective: BatchObjective,
+        data: TrainingData,
+        epochs: int,
+        score: Callable[[], float] | None = None,
+    ) -> list[dict[str, float]]:
+        """Minimise the objective over its examples; returns the history."""
         trainer = Trainer(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
+            epochs=epochs,
+            batch_size=batch_of(self.batch_size, objective.X.shape[0]),
             seed=self.seed,
             schedule="linear",
             patience=self.patience,
-            callbacks=data.callbacks,
+            # The objective first: a checkpoint holds what it did at the end of an epoch.
+            callbacks=[objective, *data.callbacks],
             identity=data.identity,
         )
-        score = None if valid is None else lambda: self._score(*valid, Y)
-        learner = Learner(self._tensors(), objective, self._optimiser(), score)
-        self.history_ = trainer.run(learner, X.shape[0])
-        self.calibration_ = np.array([1.0, 0.0])
-        if valid is not None:
-            self.calibration_ = self._calibrate(*valid)
-        self._index(None if valid is None else self._queries(valid[0]))
+        tensors = {**self._tensors(), **objective.tensors()}
+        learner = Learner(tensors, objective, self._optimiser(), score)
+        return trainer.run(learner, objective.X.shape[0])
+
+    def _finish(
+        self, X: csr_matrix, Y: csr_matrix, valid: tuple[csr_matrix, csr_matrix] | None
+    ) -> None:
+        """All that is built on the trained vectors: index, voters, calibration."""
+        z = None if valid is None else self.embed(valid[0])
+        queries = None if z is None else self._queries(z)
+        voters = None
+        if self.neighbours:
+            voters = Voters.build(self.embed, X, Y, self.seed, z)
+        self.blend_ = Blend(self.build_index(queries), voters, self.neighbours)
+        if valid is not None and z is not None and queries is not None:
+            held = valid[1]
+            self.blend_.fit(
+                z, queries, held, lambda labels, scores: self._measure(labels, scores, held, Y)
+            )
+
+    def _add_voters(self, X: csr_matrix, Y: csr_matrix) -> None:
+        if self.blend_.voters is not None:
+            self.blend_.voters = self.blend_.voters.extended(self.embed, X, Y)
+
+    def _partial_fit(self, data: TrainingData) -> None:
+        """See `glas_growth`: the space keeps its shape, and rows move as far as is new of them."""
+        X, Y = as_csr(data.X), data.Y
+        objective = grow(self, X, Y)
+        self.train(objective, data, max(1, self.epochs // 2))
+        self.blend_.index = self.build_index(self.queries(X))
+        self._add_voters(X, Y)
 
     def _cut(
         self, data: TrainingData
-    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None]:
-        """Training rows that have labels and features, and the validation cut."""
+    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None, np.ndarray]:
+        """Examples to train on, those to validate on, and which rows of the data both are."""
         X, Y = as_csr(data.X), data.Y
         if data.valid is not None:
             held = (as_csr(data.valid[0]), data.valid[1])
-        else:
-            rows, cut = cut_validation(X.shape[0], self.validation, self.seed)
-            held = (X[cut[:MOST_VALIDATED]], Y[cut[:MOST_VALIDATED]])
-            X, Y = X[rows], Y[rows]
-        return X, Y, held if held[1].nnz else None
-
-    def _pace(self, X: csr_matrix, Y: csr_matrix) -> np.ndarray | None:
-        """How far a feature's row may go: sqrt(examples / rare), at most 1.
-
-        The rule for `rare`, from validation cuts of three sets: a few times the examples that a
-        label has on average. Labels with many examples can be told apart by frequent features;
-        labels with few need the rare ones.
-        """
-        rare = self.rare
-        if rare is None:
-            rare = RARE_PER_LABEL * Y.nnz / max(1, np.count_nonzero(np.bincount(Y.indices)))
-        if rare == 0:
-            return None
-        examples = np.bincount(X.indices, minlength=X.shape[1])
-        return np.sqrt(np.minimum(1.0, (examples + 1) / rare)).astype(np.float32)
+            return X, Y, held if held[1].nnz else None, np.arange(X.shape[0])
+        share = validation_share(self.validation, X.shape[0])
+        rows, cut = cut_validation(X.shape[0], share, self.seed)
+        if Y[cut].nnz == 0:
+            return X, Y, None, np.arange(X.shape[0])
+        return X[rows], Y[rows], (X[cut], Y[cut]), np.concatenate([rows, cut])
 
     def _first_vectors(self, X: csr_matrix, Y: csr_matrix, rng: np.random.Generator) -> np.ndarray:
         """Centroids of the labels' examples, or random; labels without examples are random."""
-        vectors = unit_array(rng.standard_normal((Y.shape[1], self.dim), np.float32))
+        vectors = unit_array(rng.standard_normal((Y.shape[1], self.dim_), np.float32))
         if self.init == "centroid":
             centroids = np.asarray(Y.T @ unit_array(self.encoder_.encode(X)), np.float32)
             found = np.abs(centroids).max(axis=1) > 0
             vectors[found] = unit_array(centroids[found])
         return vectors
-
-    def _log_odds(self, Y: csr_matrix) -> np.ndarray:
-        if not self.prior:
-            return np.zeros(Y.shape[1], np.float32)
-        share = (np.bincount(Y.indices, minlength=Y.shape[1]) + 0.5) / (Y.shape[0] + 1.0)
-        return np.asarray(np.log(share / (1.0 - share)), np.float32)
 
     def _optimiser(self) -> Together:
         tables = {"encoder": (self.encoder_.first, self.lr), "labels": (self.table_, self.lr)}
@@ -247,9 +295,13 @@ class GLaS(Method):
         """The labels' points in the space, (labels, dim)."""
         return unit_array(self.table_.weight) if self.unit_labels else self.table_.weight
 
-    def _queries(self, X: csr_matrix) -> np.ndarray:
+    def queries(self, X: csr_matrix) -> np.ndarray:
+        """The examples' points as `build_index`'s vectors meet them."""
+        return self._queries(self.embed(X))
+
+    def _queries(self, z: np.ndarray) -> np.ndarray:
         """Points with a one at the end, which meets the labels' biases."""
-        return np.hstack([self.embed(X), np.ones((X.shape[0], 1), np.float32)])
+        return np.hstack([z, np.ones((len(z), 1), np.float32)])
 
     def _search_vectors(self) -> np.ndarray:
         """Label vectors times the scale, with the bias at the end: <query, vector> is h(x)_l."""
@@ -257,45 +309,57 @@ class GLaS(Method):
         scaled = np.float32(self.scale_.item()) * self.label_vectors_
         return np.ascontiguousarray(np.hstack([scaled, bias]), np.float32)
 
-    def _index(self, queries: np.ndarray | None) -> None:
-        self.index_ = build_index(
-            self._search_vectors(), recall=self.recall, seed=self.seed, queries=queries
-        )
+    def build_index(
+        self, queries: np.ndarray | None, recall: float | None = None
+    ) -> InnerProductIndex:
+        """An index over the labels as they are now: <query, vector> is h(x)_l."""
+        # Approximate search misses rare labels first, and those are what votes bring back.
+        recall = recall or self.recall or (0.95 if self.neighbours else 0.998)
+        return build_index(self._search_vectors(), recall=recall, seed=self.seed, queries=queries)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        labels, logits = build_index(self._search_vectors(), kind="exact").search(
-            self._queries(X), min(5, Y.shape[1])
-        )
-        ks = (int(self.metric.partition("@")[2]),)
-        found = evaluate(Ranking(labels, logits), Y, Y_train, ks=ks, bands=False)
-        return float(found[self.metric])
-
-    def _calibrate(self, X: csr_matrix, Y: csr_matrix) -> np.ndarray:
-        """Platt's two numbers on the validation cut, so that scores are probabilities."""
         exact = build_index(self._search_vectors(), kind="exact")
-        labels, logits = exact.search(self._queries(X), min(20, Y.shape[1]))
-        hits = np.asarray(Y[np.arange(len(labels))[:, None], labels].todense()) > 0
-        return fit_platt(logits.ravel(), hits.ravel())
+        best = exact.search(self.queries(X), min(5, Y.shape[1]))
+        return self._measure(*best, Y, Y_train)
+
+    def _measure(
+        self, labels: np.ndarray, scores: np.ndarray, Y: csr_matrix, Y_train: csr_matrix
+    ) -> float:
+        ks = (int(self.metric.partition("@")[2]),)
+        return float(evaluate(Ranking(labels, scores), Y, Y_train, ks=ks, bands=False)[self.metric])
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        labels, logits = self.index_.search(self._queries(as_csr(X)), k)
-        slope, offset = self.calibration_
-        scores = 1.0 / (1.0 + np.exp(-np.clip(slope * logits + offset, -60.0, 60.0)))
-        scores[labels < 0] = 0.0
-        return Ranking(labels, scores.astype(np.float32))
+        z = self.embed(X)
+        return Ranking(*self.blend_.rank(z, self._queries(z), k))
+
+    def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
+        """Why the one example X is given the label, or how far it is from it."""
+        self._check_fitted()
+        X = as_csr(checked_features(X, self.n_features_in_))
+        return explain(self, X, label, k)
+
+    def logits(self, X: csr_matrix, labels: np.ndarray) -> np.ndarray:
+        """h(x)_l of every example for these labels, (n, labels), before calibration."""
+        return np.asarray(self.queries(X) @ self.blend_.index.vectors[labels].T)
 
     def facts(self) -> dict[str, Any]:
-        return {"search": {"kind": self.index_.kind, "recall@5": self.index_.recall}}
+        index, blend = self.blend_.index, self.blend_
+        facts: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
+        if blend.voters is not None:
+            facts["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
+        return facts
 
     def state(self) -> dict[str, np.ndarray]:
-        index = {f"index.{name}": array for name, array in self.index_.state().items()}
+        parts = {"index": self.blend_.index.state(), "counts": self.counts_.state()}
+        if self.blend_.voters is not None:
+            parts["voters"] = self.blend_.voters.state()
         return {
             **self.encoder_.arrays(),
             "labels": self.table_.weight,
             "bias": self.bias_.detach().numpy(),
             "scale": self.scale_.detach().numpy(),
-            "calibration": self.calibration_,
-            **index,
+            "blend": self.blend_.numbers,
+            **{f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()},
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -309,24 +373,38 @@ class GLaS(Method):
         ]
         self.encoder_ = Encoder(first, hidden)
         self.table_ = RowTable.frozen(arrays["labels"])
+        self.dim_ = self.table_.weight.shape[1]
         self.bias_ = torch.from_numpy(np.array(arrays["bias"]))
         self.scale_ = torch.from_numpy(np.array(arrays["scale"]))
-        self.calibration_ = arrays["calibration"]
-        prefix = "index."
-        index = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-        self.index_ = restore_index(self._search_vectors(), index)
+        index = restore_index(self._search_vectors(), _under("index.", arrays))
+        voters = _under("voters.", arrays)
+        self.counts_ = Counts(**_under("counts.", arrays))
+        self.blend_ = Blend(
+            index,
+            Voters.restore(voters, *self.table_.weight.shape) if voters else None,
+            self.neighbours,
+            arrays["blend"],
+        )
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        first = (*params["hidden"], params["dim"])[0]
-        candidates = shape.labels if params["negatives"] == "all" else 8 * params["batch_size"]
+        dim = dimension(params["dim"], shape.labels)
+        first = (*params["hidden"], dim)[0]
+        batch = batch_of(params["batch_size"], shape.points)
+        candidates = shape.labels if params["negatives"] == "all" else 8 * batch
         needs = {
             "the encoder, moments and the best so far": 16 * shape.features * first,
-            "label vectors, moments and the best so far": 20 * shape.labels * params["dim"],
-            "scores of a batch": 12 * params["batch_size"] * (candidates + params["n_negatives"]),
-            "the search index": index_bytes(shape.labels, params["dim"] + 1),
+            "label vectors, moments and the best so far": 20 * shape.labels * dim,
+            "scores of a batch": 12 * batch * (candidates + params["n_negatives"]),
+            "the search index": index_bytes(shape.labels, dim + 1),
         }
         if params["regulariser"] in ("glas", "laplacian") and params["lam"] > 0:
             mean = shape.label_nnz / max(1, shape.points)
             needs["the label graph"] = int(12 * shape.label_nnz * min(100.0, 2 * mean + 1))
+        if params["neighbours"]:
+            needs["training examples that vote"] = voter_bytes(shape.points)
         return needs
+
+
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}

@@ -18,12 +18,20 @@ class Encoder:
     """phi(x): X W through ReLU layers; linear where there are no hidden ones.
 
     Hidden layers are weight-normalised as in section 3.1 of Guo et al. 2019: the weight vectors of
-    a layer's neurons share one trainable length, each keeps its own direction.
+    a layer's neurons share one trainable length, each keeps its own direction. The sparse layer is
+    if `length`, the shared one, is given. Its columns' own lengths are then constants of a batch: a
+    gradient through them would touch every row and only undo growth that the division undoes too.
     """
 
-    def __init__(self, first: SparseLinear, hidden: Sequence[dict[str, torch.Tensor]]) -> None:
+    def __init__(
+        self,
+        first: SparseLinear,
+        hidden: Sequence[dict[str, torch.Tensor]],
+        length: torch.Tensor | None = None,
+    ) -> None:
         self.first = first
         self.hidden = hidden
+        self.length = length
 
     @classmethod
     def fresh(
@@ -33,10 +41,12 @@ class Encoder:
         rng: np.random.Generator,
         *,
         pace: np.ndarray | None = None,
+        weight_norm: bool = False,
     ) -> Encoder:
         """Random weights: a random projection where there are no hidden layers.
 
-        pace  shortens the rows of rare features, and slows them down
+        pace         shortens the rows of rare features, and slows them down
+        weight_norm  of the sparse layer, too; costs a pass over its weights a batch
         """
         weight = rng.standard_normal((n_features, widths[0]), np.float32)
         weight /= np.sqrt(np.float32(widths[0]))
@@ -52,11 +62,16 @@ class Encoder:
                     "bias": torch.zeros(fan_out, requires_grad=True),
                 }
             )
-        return cls(SparseLinear(weight, pace), hidden)
+        length = None
+        if weight_norm:
+            length = torch.tensor([float(_column_lengths(weight).mean())], requires_grad=True)
+        return cls(SparseLinear(weight, pace), hidden, length)
 
     def __call__(self, X: csr_matrix) -> torch.Tensor:
         """With gradient, for training."""
         h = self.first(X)
+        if self.length is not None:
+            h = h * (self.length / torch.from_numpy(_column_lengths(self.first.weight)))
         for layer in self.hidden:
             h = torch.relu(h) @ _weight(layer) + layer["bias"]
         return h
@@ -64,6 +79,8 @@ class Encoder:
     def encode(self, X: csr_matrix) -> np.ndarray:
         """Without gradient; a row's result does not depend on the rows beside it."""
         h = sparse_times_dense(X, self.first.weight)
+        if self.length is not None:
+            h *= self.length.detach().numpy() / _column_lengths(self.first.weight)
         for layer in self.hidden:
             with torch.no_grad():
                 weight, bias = _weight(layer).numpy(), layer["bias"].numpy()
@@ -71,9 +88,17 @@ class Encoder:
             h = sparse_times_dense(csr_matrix(np.maximum(h, 0.0)), weight) + bias
         return h
 
+    def fold(self) -> None:
+        """Put the shared length into the weights: the same points, without a division each time."""
+        if self.length is not None:
+            self.first.weight *= self.length.detach().numpy() / _column_lengths(self.first.weight)
+            self.length = None
+
     def tensors(self) -> dict[str, torch.Tensor]:
         """All weights by name, sharing memory, for the Trainer."""
-        return {"encoder.first": torch.from_numpy(self.first.weight), **self._hidden_by_name()}
+        shared = {} if self.length is None else {"encoder.length": self.length}
+        first = torch.from_numpy(self.first.weight)
+        return {"encoder.first": first, **shared, **self._hidden_by_name()}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All weights by name; the first may be a memory map, which torch does not take."""
@@ -88,7 +113,13 @@ class Encoder:
         }
 
     def dense_parameters(self) -> list[torch.Tensor]:
-        return [tensor for layer in self.hidden for tensor in layer.values()]
+        shared = [] if self.length is None else [self.length]
+        return shared + [tensor for layer in self.hidden for tensor in layer.values()]
+
+
+def _column_lengths(weight: np.ndarray) -> np.ndarray:
+    lengths = np.sqrt(np.einsum("ij,ij->j", weight, weight))
+    return np.asarray(np.maximum(lengths, np.float32(TINY)))
 
 
 def _weight(layer: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -98,9 +129,9 @@ def _weight(layer: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
-    """Rows of length 1; rows of zeros stay."""
+    """Rows of length 1; rows of zeros stay, and have no gradient: theirs has no direction."""
     lengths: torch.Tensor = rows.norm(dim=1, keepdim=True)
-    return rows / lengths.clamp_min(TINY)
+    return rows / lengths.masked_fill(lengths < TINY, torch.inf)
 
 
 def unit_array(rows: np.ndarray) -> np.ndarray:

@@ -21,8 +21,9 @@ from numba import njit
 
 from labelspace.errors import MissingExtraError, StoreError
 from labelspace.parallel import cores, over_rows
+from labelspace.search.codes import quantise
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.walk import LARGEST_CODE, MOST_LINKS, walk
+from labelspace.search.walk import MOST_LINKS, walk
 
 TUNED_K = 5  # the beam is chosen for so many labels a query
 _BUILD_BEAM = 64  # 40 builds in two thirds of the time, but walks get caught in far clusters
@@ -42,7 +43,7 @@ class GraphIndex(InnerProductIndex):
     ) -> None:
         super().__init__(vectors)
         self.indptr, self.indices, self.entries = indptr, indices, entries
-        self.steps, self.codes = _quantise(vectors)
+        self.steps, self.codes = quantise(vectors)
         self.set_beam(_BUILD_BEAM, recall=0.0)
 
     @classmethod
@@ -145,19 +146,6 @@ def _faiss() -> Any:
             "pip install 'labelspace[neural]'"
         ) from None
     return faiss
-
-
-def _quantise(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Step of each dimension, and the vectors as multiples of it in 8 bits."""
-    steps = np.maximum(vectors.max(axis=0), -vectors.min(axis=0)) / np.float32(LARGEST_CODE)
-    steps[steps < np.finfo(np.float32).tiny] = 1  # a dimension of zeros
-    codes = np.empty(vectors.shape, np.int8)
-
-    def block(start: int, stop: int) -> None:
-        codes[start:stop] = np.rint(vectors[start:stop] / steps)
-
-    over_rows(len(vectors), block, block=4096)
-    return steps, codes
 
 
 def _is_graph(n_labels: int, indptr: np.ndarray, indices: np.ndarray, entries: np.ndarray) -> bool:

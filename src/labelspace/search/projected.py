@@ -1,8 +1,9 @@
 """Search in fewer dimensions, then exactly: for label sets that are too small for a graph to pay.
 
 Trained label vectors and queries hardly use all their dimensions alike. Scores within the leading
-directions of both name a short list that holds the best labels nearly always, and only the short
-list is scored in full. Building takes a matrix product and an eigenvalue problem.
+directions of both, in 8-bit integers, name a short list that holds the best labels nearly always,
+and only the short list is scored in full. Building takes a matrix product and an eigenvalue
+problem.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numba import njit
 
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
+from labelspace.search.codes import integer_dot, quantise, to_integers
 from labelspace.search.index import InnerProductIndex, dot
 
 _MARGIN = 8
@@ -28,7 +30,7 @@ class ProjectedIndex(InnerProductIndex):
     def __init__(self, vectors: np.ndarray, directions: np.ndarray, short: int) -> None:
         super().__init__(vectors)
         self.directions = np.ascontiguousarray(directions, np.float32)
-        self.projected = np.ascontiguousarray(vectors @ self.directions.T, np.float32)
+        self.steps, self.codes = quantise(vectors @ self.directions.T)
         self.short = short
         self.settings = {"directions": len(directions), "short": short}
 
@@ -44,7 +46,7 @@ class ProjectedIndex(InnerProductIndex):
     @property
     def products(self) -> int:
         """Multiplications that a query takes."""
-        return int(self.projected.size + self.directions.size + self.short * self.vectors.shape[1])
+        return int(self.codes.size + self.directions.size + self.short * self.vectors.shape[1])
 
     def state(self) -> dict[str, np.ndarray]:
         return {
@@ -58,7 +60,10 @@ class ProjectedIndex(InnerProductIndex):
         labels = np.full((len(queries), size), -1, np.int32)
 
         def block(start: int, stop: int) -> None:
-            _shortlist(queries[start:stop], self.directions, self.projected, labels[start:stop])
+            _shortlist(
+                *(queries[start:stop], self.directions, self.steps, self.codes),
+                labels[start:stop],
+            )
 
         over_rows(len(queries), block, block=32)
         return labels
@@ -78,17 +83,19 @@ def leading_directions(vectors: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _shortlist(queries, directions, projected, labels):  # type: ignore[no-untyped-def]
+def _shortlist(queries, directions, steps, codes, labels):  # type: ignore[no-untyped-def]
     """The labels with the largest projected scores, by a heap whose root is the smallest kept."""
     size = labels.shape[1]
-    kept = np.empty(size, np.float32)
-    query = np.empty(len(directions), np.float32)
+    kept = np.empty(size, np.int32)
+    projected = np.empty(len(directions), np.float32)
+    query = np.empty(len(directions), np.int16)
     for row in range(len(queries)):
         for j in range(len(directions)):
-            query[j] = dot(queries[row], directions[j])
+            projected[j] = dot(queries[row], directions[j])
+        to_integers(projected, steps, query)
         heap = labels[row]
-        for label in range(len(projected)):
-            score = dot(query, projected[label])
+        for label in range(len(codes)):
+            score = integer_dot(query, codes, label)
             if label < size:  # fill from the leaf up
                 place = label
                 while place > 0 and kept[(place - 1) // 2] > score:

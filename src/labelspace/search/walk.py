@@ -9,8 +9,9 @@ from llvmlite import ir  # type: ignore[import-untyped]  # llvmlite has no types
 from numba import njit, types
 from numba.extending import intrinsic
 
+from labelspace.search.codes import integer_dot, to_integers
+
 MOST_LINKS = 64  # of one label
-LARGEST_CODE = 127
 _CACHE_LINE = 64
 
 
@@ -30,13 +31,13 @@ def walk(queries, steps, codes, indptr, indices, entries, met):  # type: ignore[
     query = np.empty(dim, np.int16)
     for row in range(len(queries)):
         kept = met[row]
-        _to_integers(queries[row], steps, query)
+        to_integers(queries[row], steps, query)
         seen[:] = 0
         n_fresh = _unseen(entries, seen, codes, fresh)
         filled = place = 0
         while True:
             for label in fresh[:n_fresh]:
-                score = _integer_dot(query, codes, label)
+                score = integer_dot(query, codes, label)
                 filled, at = _offer(score, label, scores, kept, followed, filled)
                 place = min(place, at)
             while place < filled and followed[place]:
@@ -46,26 +47,6 @@ def walk(queries, steps, codes, indptr, indices, entries, met):  # type: ignore[
             followed[place] = True
             links = indices[indptr[kept[place]] : indptr[kept[place] + 1]]
             n_fresh = _unseen(links, seen, codes, fresh)
-
-
-@njit(cache=True, nogil=True)
-def _to_integers(query, steps, out):  # type: ignore[no-untyped-def]
-    """The query on the scale of the codes, as fine as 16 bits allow without overflow of a sum."""
-    largest = np.float32(0.0)
-    for j in range(len(query)):
-        largest = max(largest, abs(query[j] * steps[j]))
-    finest = min(32_767, (2**31 - 1) // (LARGEST_CODE * len(query)))
-    for j in range(len(query)):
-        out[j] = np.rint(query[j] * steps[j] / largest * finest) if largest > 0 else 0
-
-
-@njit(cache=True, nogil=True)
-def _integer_dot(query, codes, label):  # type: ignore[no-untyped-def]
-    # Narrow at each step: in 32 bits the compiler finds the processor's multiply-add of integers.
-    total = np.int32(0)
-    for j in range(len(query)):
-        total = np.int32(total + np.int32(query[j]) * np.int32(codes[label, j]))
-    return total
 
 
 @njit(cache=True, nogil=True)

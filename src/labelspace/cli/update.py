@@ -1,0 +1,72 @@
+"""`labelspace update`: a model learns from more data, new labels included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labelspace.cli import options
+from labelspace.cli.output import ProgressBar, Stages, print_json, progress_bar, say
+from labelspace.errors import LabelspaceError
+
+
+def update(
+    model: options.Model,
+    data: Annotated[Path, typer.Argument(help="More data; its labels may be new.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Where the new model goes; in place of MODEL if left out."
+        ),
+    ] = None,
+    text: options.Text = "",
+    label: options.Label = "",
+    path: options.PathLevels = "",
+    numbers: options.Numbers = "",
+    label_separator: options.Separator = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Learn from more examples without training anew, for methods that can (glas, dxml).
+
+    New labels are added behind the known ones. Features stay as they are: words that the first
+    training never saw are not used. Give examples without new labels too, if there are any: from
+    them the model learns where the new labels do not belong. The model is replaced whole, or stays
+    as it was if anything fails.
+
+    Example: labelspace update model/ more.jsonl.gz --out model-2/
+    """
+    from labelspace.memory import in_words
+    from labelspace.store import size_in_bytes
+    from labelspace.tagger import load
+
+    target = out or model
+    tagger = load(model)
+    stages = Stages(quiet=as_json)
+    try:
+        with progress_bar() as progress:
+            tagger.update(
+                data,
+                columns=options.columns(text, label, path, numbers, label_separator),
+                callbacks=[ProgressBar(progress)],
+                on_stage=stages,
+            )
+            stages("saving")
+            tagger.save(target)
+    except KeyboardInterrupt:
+        raise LabelspaceError(f"interrupted; {model} is as it was") from None
+    stages("")
+    facts = {
+        "model": str(target),
+        "method": tagger.method.name,
+        "labels": len(tagger.label_names),
+        "bytes": size_in_bytes(target),
+        **tagger.facts["updates"][-1],
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        say(f"{target}: {facts['points']:,} more examples, {facts['new_labels']:,} new labels of "
+            f"now {facts['labels']:,}, {in_words(facts['bytes'])}")  # fmt: skip
+        say(f"next: labelspace evaluate {target} TEST, to see that nothing was lost")

@@ -1,0 +1,53 @@
+"""The values that GLaS takes from the data's shape where a parameter is left to it.
+
+From validation cuts of bibtex, delicious, debtags, wordnet and tib-gnd; docs/methods/glas.md has
+the figures.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+MANY_LABELS = 25_000
+MANY_EXAMPLES = 50  # of a label
+RARE_PER_LABEL = 3.0
+STEPS_AN_EPOCH = 160
+LEAST_VALIDATED, MOST_VALIDATED = 1000, 4000
+
+
+def dimension(wanted: int | None, n_labels: int) -> int:
+    """512, or 1024 for many labels."""
+    return wanted or (512 if n_labels <= MANY_LABELS else 1024)
+
+
+def batch_of(wanted: int | None, n_examples: int) -> int:
+    """A power of two from 32 to 512, so that few examples still make many steps."""
+    if wanted is not None:
+        return wanted
+    return int(2 ** np.clip(np.floor(np.log2(max(1.0, n_examples / STEPS_AN_EPOCH))), 5, 9))
+
+
+def validation_share(wanted: float | None, n_examples: int) -> float:
+    """2 % of the examples, up to 10 % where these are fewer than 1,000, and 4,000 at most."""
+    if wanted is None:
+        wanted = max(0.02, min(0.1, LEAST_VALIDATED / n_examples))
+    return min(wanted, MOST_VALIDATED / n_examples)
+
+
+def pace(wanted: float | None, features: np.ndarray, labels: np.ndarray) -> np.ndarray | None:
+    """How far a feature's row may go: sqrt(examples / rare), at most 1; None is 1 for all.
+
+    features  in how many examples each feature was seen, and each of the labels
+
+    The rule for `rare`: a few times the examples that a label has on average, and more where these
+    are many. Labels with many examples can be told apart by frequent features; labels with few
+    need the rare ones.
+    """
+    rare = wanted
+    if rare is None:
+        used = labels[labels > 0]
+        mean = float(used.mean()) if len(used) else 0.0
+        rare = RARE_PER_LABEL * mean * max(1.0, mean / MANY_EXAMPLES)
+    if rare == 0:
+        return None
+    return np.sqrt(np.minimum(1.0, (features + 1) / rare)).astype(np.float32)

@@ -1,0 +1,119 @@
+"""Explanations of GLaS against the definitions, computed here once more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from labelspace.errors import InputError, NotFittedError
+from labelspace.methods.glas import GLaS
+from support.planted import planted
+
+SMALL = {"dim": 16, "epochs": 6, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(300, seed=4)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return GLaS(**SMALL).fit(*data)
+
+
+def score(model, x, label):
+    """h(x)_l of one dense example, from the weights, for a linear encoder."""
+    z = x.astype(np.float64) @ model.encoder_.first.weight
+    v = model.table_.weight[label].astype(np.float64)
+    cosine = z @ v / (np.linalg.norm(z) * np.linalg.norm(v))
+    return model.scale_.item() * cosine + model.bias_[label].item()
+
+
+def test_pushes_are_what_the_score_loses_without_a_feature(model, data):
+    X, _ = data
+    for row, label in ((0, 3), (7, 0), (20, 10)):
+        found = model.explain(X[row], label, k=100).features
+        x = X[row].toarray()[0]
+        assert {feature for feature, _ in found} == set(X[row].indices)
+        for feature, push in found:
+            without = x.copy()
+            without[feature] = 0
+            expected = score(model, x, label) - score(model, without, label)
+            assert push == pytest.approx(expected, abs=1e-4)
+        sizes = [abs(push) for _, push in found]
+        assert sizes == sorted(sizes, reverse=True)
+        assert model.explain(X[row], label, k=2).features == found[:2]
+
+
+def test_the_features_a_label_owns_push_it_most(model, data):
+    X, Y = data
+    lift = np.asarray((X.T @ Y) / np.maximum(Y.sum(axis=0), 1) - X.mean(axis=0).T)
+    right = 0
+    for row in range(60):
+        label = Y[row].indices[0]
+        feature, push = model.explain(X[row], label, k=1).features[0]
+        right += push > 0 and lift[feature, label] > 0.1
+    assert right > 40  # at times another label's feature holds it back more
+
+
+def test_nearest_labels_are_brute_force(model):
+    V = model.label_vectors_.astype(np.float64)
+    cosines = V @ V.T
+    np.fill_diagonal(cosines, -2)
+    for label in range(model.n_labels_):
+        found = model.explain(csr_matrix((1, 40), dtype=np.float32), label, k=4).labels
+        assert [other for other, _ in found] == np.argsort(-cosines[label])[:4].tolist()
+        np.testing.assert_allclose(
+            [cosine for _, cosine in found], np.sort(cosines[label])[::-1][:4], atol=1e-5
+        )
+
+
+def test_examples_are_rows_of_the_training_data_with_their_labels(model, data):
+    X, Y = data
+    for row in (0, 5, 77, 299):
+        label = int(Y[row].indices[0])
+        found = model.explain(X[row], label, k=6)
+        rows = [other for other, _ in found.examples]
+        assert rows[0] == row or np.allclose(model.embed(X[rows[0]]), model.embed(X[row]), atol=0.1)
+        assert found.labelled == [Y[other].indices.tolist() for other in rows]
+        assert found.carriers == [other for other in rows if Y[other, label]]
+        assert row in found.carriers
+        cosines = (model.embed(X) @ model.embed(X[row])[0]).astype(np.float64)
+        np.testing.assert_allclose(
+            [cosine for _, cosine in found.examples], cosines[rows], atol=0.03
+        )
+
+
+def test_without_voters_there_are_no_examples(data):
+    X, Y = data
+    found = GLaS(**{**SMALL, "epochs": 1}, neighbours=0).fit(X, Y).explain(X[0], 2)
+    assert found.examples == found.labelled == found.carriers == []
+    assert len(found.labels) == 5
+
+
+def test_hidden_layers_are_explained_too(data):
+    X, Y = data
+    model = GLaS(**{**SMALL, "epochs": 2}, hidden=(24,)).fit(X, Y)
+    feature, push = model.explain(X[1], 4, k=1).features[0]
+    without = X[1].toarray()
+    without[0, feature] = 0
+    both = model.logits(csr_matrix(np.vstack([X[1].toarray(), without])), np.array([4]))
+    assert push == pytest.approx(float(both[0, 0] - both[1, 0]), abs=1e-5)
+
+
+def test_what_cannot_be_explained_is_an_error_of_ours(model, data):
+    X, _ = data
+    empty = model.explain(csr_matrix((1, 40), dtype=np.float32), 0)
+    assert empty.features == []
+    assert empty.examples == []
+    with pytest.raises(InputError, match="one example"):
+        model.explain(X[:2], 0)
+    for label in (-1, 12):
+        with pytest.raises(InputError, match="labels 0 to 11"):
+            model.explain(X[0], label)
+    with pytest.raises(InputError, match="fitted on"):
+        model.explain(X[0, :-1], 0)
+    with pytest.raises(NotFittedError):
+        GLaS().explain(X[0], 0)

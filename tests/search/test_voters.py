@@ -1,0 +1,248 @@
+"""Voters against brute force, their blend with scores against a dense version, and on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, vstack
+
+from labelspace.errors import StoreError
+from labelspace.search import voters as module
+from labelspace.search.neighbours import assign
+from labelspace.search.voters import SHARPNESS, Voters
+
+DIM, LABELS = 24, 15
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def blobs(n, seed):
+    rng = np.random.default_rng(seed)
+    middle = np.random.default_rng(99).standard_normal((12, DIM))
+    return unit(middle[rng.integers(12, size=n)] + 0.6 * rng.standard_normal((n, DIM)))
+
+
+def dense(X):
+    return np.asarray(X.toarray(), np.float32)
+
+
+def some_labels(n, seed=5, n_labels=LABELS):
+    return csr_matrix((np.random.default_rng(seed).random((n, n_labels)) < 0.15).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def points():
+    return blobs(700, seed=0)
+
+
+@pytest.fixture(scope="module")
+def queries():
+    return blobs(60, seed=1)
+
+
+@pytest.fixture
+def voters(points):
+    return Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+
+
+def brute_cosines(voters, queries):
+    """Cosines of queries with the codes, by the definition and in the examples' own order."""
+    known = voters.state()["codes"].astype(np.float64) / 127
+    asked = queries.astype(np.float64) @ voters.directions.T.astype(np.float64)
+    return asked / np.linalg.norm(asked, axis=1, keepdims=True) @ known.T
+
+
+def check_nearest(voters, queries, k):
+    expected = brute_cosines(voters, queries)
+    rows, cosines = voters.nearest(queries, k)
+    for row in range(len(queries)):
+        assert len(set(rows[row])) == k
+        np.testing.assert_allclose(cosines[row], expected[row, rows[row]], atol=2e-4)
+        np.testing.assert_allclose(cosines[row], np.sort(expected[row])[::-1][:k], atol=2e-4)
+    assert (np.diff(cosines, axis=1) <= 0).all()
+
+
+def test_nearest_is_brute_force_when_all_clusters_are_searched(voters, queries, points):
+    voters.probes = len(voters.centres)
+    check_nearest(voters, queries, 10)
+    # All directions are kept here, so the codes' cosines are nearly those of the vectors.
+    assert np.abs(brute_cosines(voters, queries) - queries @ points.T).max() < 0.03
+
+
+def test_fewer_directions_are_the_leading_ones(points, queries, monkeypatch):
+    monkeypatch.setattr(module, "DIRECTIONS", 11)
+    voters = Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+    assert voters.state()["codes"].shape == (len(points), 11)
+    _, sizes, right = np.linalg.svd(points.astype(np.float64))
+    np.testing.assert_allclose(
+        np.abs(np.sum(voters.directions[:5] * right[:5], axis=1)), 1.0, atol=1e-2
+    )
+    assert sizes[10] > sizes[11]
+    voters.probes = len(voters.centres)
+    check_nearest(voters, queries, 5)
+
+
+def test_chosen_probes_reach_the_recall_with_less_work(points, queries):
+    voters = Voters.build(dense, csr_matrix(points), some_labels(len(points)), 0, queries[:30])
+    assert voters.probes < len(voters.centres)
+    found, _ = voters.nearest(queries[30:], 10)
+    voters.probes = len(voters.centres)
+    everything, _ = voters.nearest(queries[30:], 10)
+    hits = [len(np.intersect1d(a, b)) for a, b in zip(found, everything, strict=True)]
+    assert np.mean(hits) > 9.0
+
+
+def test_blocks_of_embedding_do_not_matter(points, voters, monkeypatch):
+    monkeypatch.setattr(module, "_EMBEDDED_AT_A_TIME", 33)
+    other = Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+    assert (np.abs(other.state()["codes"].astype(int) - voters.state()["codes"]) <= 1).all()
+
+
+def test_few_examples_pad_and_a_query_of_zeros_has_no_neighbours():
+    voters = Voters.build(dense, csr_matrix(blobs(3, seed=2)), some_labels(3), seed=0)
+    rows, cosines = voters.nearest(np.vstack([blobs(1, seed=3), np.zeros((1, DIM))]), 5)
+    assert sorted(rows[0]) == [-1, -1, 0, 1, 2]
+    assert (rows[0, 3:] == -1).all()
+    assert (rows[1] == -1).all()
+    assert np.isneginf(cosines[1]).all()
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def dense_blend(voters, vectors, neighbours, numbers, queries, label_vectors):
+    """All probabilities of all labels, from brute-force cosines."""
+    a, b, share, c, d = numbers
+    cosines = brute_cosines(voters, vectors)
+    own = sigmoid(a * queries.astype(np.float64) @ label_vectors.T + b)
+    Y = voters.Y.toarray()
+    scores = np.empty_like(own)
+    for row in range(len(vectors)):
+        near = np.argsort(-cosines[row], kind="stable")[:neighbours]
+        weights = np.exp(SHARPNESS * cosines[row, near])
+        votes = weights @ Y[near] / weights.sum()
+        scores[row] = (1 - share) * own[row] + share * votes
+    scores = np.clip(scores, 1e-9, 1 - 1e-9)
+    return sigmoid(c * np.log(scores / (1 - scores)) + d)
+
+
+@pytest.mark.parametrize("share", [0.15, 0.6, 0.95])
+@pytest.mark.parametrize("outer", [(1.0, 0.0), (1.7, -0.4)])
+def test_blend_is_the_dense_one(voters, queries, share, outer):
+    rng = np.random.default_rng(7)
+    voters.probes = len(voters.centres)
+    asked = rng.standard_normal((len(queries), 9), np.float32)
+    label_vectors = rng.standard_normal((LABELS, 9), np.float32)
+    numbers, k = np.array([0.7, -1.5, share, *outer]), 4
+    best = np.argsort(-asked @ label_vectors.T, axis=1)[:, :k]
+    labels, scores = voters.blend(queries, 8, numbers, asked, label_vectors, best, k)
+    expected = dense_blend(voters, queries, 8, numbers, asked, label_vectors)
+    np.testing.assert_allclose(scores, np.sort(expected, axis=1)[:, ::-1][:, :k], atol=3e-3)
+    np.testing.assert_allclose(scores, np.take_along_axis(expected, labels, 1), atol=3e-3)
+    assert all(len(set(row)) == k for row in labels)
+
+
+def test_without_neighbours_the_blend_is_the_scores_alone(voters):
+    label_vectors = np.eye(LABELS, 3, dtype=np.float32)
+    asked = np.array([[3.0, 2.0, 1.0]], np.float32)
+    best = np.array([[0, 1, 2, -1]])
+    numbers = np.array([1.0, 0.0, 0.5, 1.0, 0.0])
+    labels, scores = voters.blend(
+        np.zeros((1, DIM), np.float32), 5, numbers, asked, label_vectors, best, 4
+    )
+    assert labels.tolist() == [[0, 1, 2, -1]]
+    np.testing.assert_allclose(scores[0, :3], 0.5 / (1 + np.exp(-asked[0])), rtol=1e-6)
+    assert scores[0, 3] == 0
+
+
+def test_extended_has_the_old_ones_first_and_takes_new_labels(voters, queries, points):
+    more = blobs(50, seed=4)
+    Y = some_labels(50, seed=6, n_labels=LABELS + 3)
+    grown = voters.extended(dense, csr_matrix(more), Y)
+    assert len(grown) == len(points) + 50
+    assert np.array_equal(grown.state()["codes"][:700], voters.state()["codes"])
+    assert np.array_equal(grown.cluster_of[:700], voters.cluster_of)
+    own = more @ voters.directions.T
+    assert np.array_equal(grown.cluster_of[700:], assign(unit(own), voters.centres))
+    assert (grown.Y[:700, :LABELS] != voters.Y).nnz == 0
+    assert grown.Y[:700, LABELS:].nnz == 0
+    assert (grown.Y[700:] != Y).nnz == 0
+    grown.probes = len(grown.centres)
+    check_nearest(grown, queries, 10)
+    assert np.array_equal(grown.nearest(more, 1)[0][:, 0], np.arange(700, 750))
+
+
+def test_in_two_parts_or_in_one_it_is_the_same(voters, queries, points):
+    Y = some_labels(len(points))
+    parts = Voters(
+        *(voters.directions, voters.centres, voters.cluster_of[:400]),
+        *(voters.state()["codes"][:400], Y[:400], voters.probes),
+    ).extended(dense, csr_matrix(points[400:]), Y[400:])
+    assert all(np.array_equal(a, voters.state()[name]) for name, a in parts.state().items())
+    assert np.array_equal(parts.nearest(queries, 5)[0], voters.nearest(queries, 5)[0])
+
+
+def test_renumbered_examples_are_the_same_examples(voters, queries):
+    numbers = np.random.default_rng(3).permutation(len(voters))
+    other = voters.renumbered(numbers)
+    rows, cosines = voters.nearest(queries, 5)
+    found, same_cosines = other.nearest(queries, 5)
+    assert np.array_equal(found, numbers[rows])
+    assert np.array_equal(cosines, same_cosines)
+    assert (other.Y[numbers] != voters.Y).nnz == 0
+
+
+def test_save_and_restore(voters, queries):
+    state = voters.state()
+    for array in state.values():
+        array.setflags(write=False)  # as memory maps are
+    back = Voters.restore(state, LABELS, DIM)
+    assert all(np.array_equal(a, state[name]) for name, a in back.state().items())
+    for one, other in zip(back.nearest(queries, 7), voters.nearest(queries, 7), strict=True):
+        assert np.array_equal(one, other)
+    grown = back.extended(dense, csr_matrix(queries), some_labels(len(queries)))
+    assert len(grown) == len(voters) + len(queries)
+
+
+BROKEN = {
+    "a cluster too many": lambda s: s | {"cluster_of": s["cluster_of"] + len(s["centres"])},
+    "a negative cluster": lambda s: s | {"cluster_of": s["cluster_of"] - 1},
+    "fewer codes": lambda s: s | {"codes": s["codes"][:-1]},
+    "codes of another width": lambda s: s | {"codes": s["codes"][:, :-1]},
+    "codes of another kind": lambda s: s | {"codes": s["codes"].astype(np.float32)},
+    "another dimension": lambda s: s | {"directions": s["directions"][:, :-1]},
+    "fewer directions": lambda s: s | {"directions": s["directions"][:-1]},
+    "no probes": lambda s: s | {"probes": np.array([0])},
+    "too many probes": lambda s: s | {"probes": np.array([len(s["centres"]) + 1])},
+    "labels out of range": lambda s: s | {"labels.indices": s["labels.indices"] + LABELS},
+    "more labels": lambda s: s | {"labels.shape": s["labels.shape"] + [0, 1]},
+    "rows that run backwards": lambda s: s | {"labels.indptr": backwards(s["labels.indptr"])},
+}
+
+
+def backwards(indptr):
+    broken = indptr.copy()
+    broken[5] = broken[-1] + 100
+    return broken
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_state_is_refused(voters, how):
+    with pytest.raises(StoreError, match="do not fit together"):
+        Voters.restore(BROKEN[how](voters.state()), LABELS, DIM)
+
+
+def test_the_same_seed_gives_the_same_voters(points, voters):
+    again = Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+    assert all(np.array_equal(a, voters.state()[name]) for name, a in again.state().items())
+
+
+def test_duplicates_go_by_number(points):
+    X = csr_matrix(points)
+    twice = Voters.build(dense, vstack([X, X]).tocsr(), some_labels(2 * len(points)), seed=0)
+    twice.probes = len(twice.centres)
+    rows, _ = twice.nearest(points[:40], 2)
+    assert np.array_equal(rows[:, 1], rows[:, 0] + len(points))
