@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix, vstack
 from sklearn.base import clone
 
 from labelspace import store
-from labelspace.errors import InputError, NotFittedError, ParameterError
+from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.base import Shape
 from labelspace.methods.registry import method_class, method_names, register
@@ -24,7 +24,9 @@ register(Toy)
 
 # Settings that keep training short; the promises are the same for all settings.
 SMALL: dict[str, dict[str, object]] = {
+    "dxml": {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32},
     "glas": {"dim": 16, "epochs": 3, "batch_size": 32, "n_negatives": 4},
+    "hyperbolic": {"dim": 8, "epochs": 3, "batch_size": 32, "neighbours": 5, "ensemble": 2},
     "knn": {"neighbours": 5},
 }
 
@@ -215,6 +217,53 @@ def test_interrupt_and_resume_reach_the_same_bits(method, data, tmp_path):
             assert (tmp_path / "checkpoint.safetensors").exists()
         interrupted.fit(*data, callbacks=[Checkpoint(tmp_path, resume=True)])
         assert same_state(interrupted, alone)
+
+
+def more_data():
+    """Examples of labels known before, then as many of which each carries a new label too."""
+    X, Y = planted(400, n_labels=14, seed=2)
+    new = np.asarray(Y[:, 11:].sum(axis=1)).ravel() > 0
+    known = np.flatnonzero(~new)
+    return (X[known], Y[known, :11]), (X[200:], Y[200:])
+
+
+def test_more_examples_and_labels(method):
+    (X, Y), (X_more, Y_more) = more_data()
+    if not method.learns_more:
+        with pytest.raises(UnsupportedError, match=method.name):
+            method.fit(X, Y).partial_fit(X_more, Y_more)
+        return
+    with pytest.raises(NotFittedError):
+        clone(method).partial_fit(X, Y)
+    method.fit(X, Y)
+    with pytest.raises(InputError, match="column for every label"):
+        method.partial_fit(X_more, Y_more[:, :10])
+    assert not np.isin(method.predict(X_more, 14).labels, np.arange(11, 14)).any()
+    again = clone(method).fit(X, Y)
+    method.partial_fit(X_more, Y_more)
+    assert method.n_labels_ == 14
+    ranked = method.predict(X_more, 5).labels
+    wanted = Y_more[:, 11:].tocoo()
+    found = [label + 11 in ranked[row] for row, label in zip(wanted.row, wanted.col, strict=True)]
+    assert np.mean(found) > 0.6  # 5 of 14 by chance: 0.36
+    assert same_state(again.partial_fit(X_more, Y_more), method)
+
+
+def test_a_model_that_learned_more_is_saved_and_learns_more_again(method, tmp_path):
+    if not method.learns_more:
+        pytest.skip(f"{method.name} cannot learn more")
+    (X, Y), (X_more, Y_more) = more_data()
+    names = [f"label {i}" for i in range(14)]
+    half = X_more.shape[0] // 2
+    pipeline = FeaturePipeline(None, n_numeric=X.shape[1])
+    method.fit(X, Y).partial_fit(X_more[:half], Y_more[:half])
+    Tagger(pipeline, method, names).save(tmp_path / "m")
+    loaded = Tagger.load(tmp_path / "m").method
+    assert same_state(loaded, method)
+    assert same(loaded.predict(X_more, 5), method.predict(X_more, 5))
+    method.partial_fit(X_more[half:], Y_more[half:])
+    loaded.partial_fit(X_more[half:], Y_more[half:])
+    assert same_state(loaded, method)
 
 
 def test_memory_is_estimated(method):

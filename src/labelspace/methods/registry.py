@@ -12,7 +12,9 @@ from labelspace.methods.parameters import unknown
 _HOMES = {
     "most-common": "labelspace.methods.baselines:MostCommon",
     "random": "labelspace.methods.baselines:Random",
+    "dxml": "labelspace.methods.dxml:DXML",
     "glas": "labelspace.methods.glas:GLaS",
+    "hyperbolic": "labelspace.methods.hyperbolic:Hyperbolic",
     "knn": "labelspace.methods.knn:KNN",
 }
 DEFAULT_METHOD = "knn"

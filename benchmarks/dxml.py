@@ -1,0 +1,176 @@
+"""DXML on real data beside `knn`, its ablations, `partial_fit`, and search at Amazon-670K's size.
+
+    python benchmarks/dxml.py accuracy FOLDER... [--splits N] [--settings NAME,...]
+    python benchmarks/dxml.py more FOLDER        half at first, the rest by partial_fit
+    python benchmarks/dxml.py search [--examples N] [--dim N]
+
+Each writes benchmarks/results/dxml-PART.json and a table beside it. FOLDER holds train and test
+files; --splits averages over so many columns of a split file (mean and spread).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelspace.data import read_split
+from labelspace.data.dataset import Dataset
+from labelspace.evaluation.metrics import evaluate
+from labelspace.features.pipeline import pipeline_for
+from labelspace.methods.base import Method
+from labelspace.methods.dxml import DXML
+from labelspace.methods.knn import KNN
+from labelspace.search.exact import ExactIndex
+from labelspace.search.neighbours import build_neighbours
+
+RESULTS = Path(__file__).parent / "results"
+COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
+PAPER = {"loss": "smooth-l1", "optimiser": "sgd", "lr": 0.015, "keep": 1.0, "epochs": 100}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "five-learners": {"ensemble": 5},
+    "linear": {"hidden": ()},
+    "neighbours": {"loss": "neighbours"},
+    "paper": PAPER,
+    "paper-adam": {"loss": "smooth-l1"},
+    "paper-linear": {**PAPER, "hidden": ()},
+    "paper-taxonomy": {"loss": "smooth-l1", "graph": "taxonomy"},
+}
+
+
+def features(train: Dataset, test: Dataset) -> tuple[Any, Any]:
+    pipeline = pipeline_for(train, "tfidf")
+    return pipeline.fit_transform(train), pipeline.transform(test)
+
+
+def measured(model: Method, train: Dataset, test: Dataset) -> dict[str, float]:
+    X, X_test = features(train, test)
+    start = time.perf_counter()
+    model.fit(X, train.labels, taxonomy=train.taxonomy)
+    seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    ranking = model.predict(X_test, 5)
+    each = 1e3 * (time.perf_counter() - start) / len(ranking)
+    found = evaluate(ranking, test.labels, train.labels, bands=False)
+    return {**{key: found[key] for key in COLUMNS}, "train_s": seconds, "ms": each}
+
+
+def accuracy(folders: list[Path], n_splits: int, names: list[str]) -> list[dict[str, Any]]:
+    rows = []
+    for folder in folders:
+        splits = [read_split(folder, split=s) for s in range(n_splits)] or [read_split(folder)]
+        models = {"knn": (KNN, {})} | {name: (DXML, SETTINGS[name]) for name in names}
+        for name, (method, params) in models.items():
+            if params.get("graph") == "taxonomy" and splits[0][0].taxonomy is None:
+                continue
+            runs = [measured(method(**params), *split) for split in splits]
+            row: dict[str, Any] = {"set": folder.name, "entrant": name, "splits": len(runs)}
+            for key in runs[0]:
+                values = [run[key] for run in runs]
+                row[key], row[f"{key} spread"] = float(np.mean(values)), float(np.std(values))
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def more(folder: Path) -> list[dict[str, Any]]:
+    """All at once; half; half and then the rest by partial_fit."""
+    train, test = read_split(folder)
+    X, X_test = features(train, test)
+    Y, half = train.labels, X.shape[0] // 2
+    rows = []
+
+    def judge(name: str, model: DXML, seconds: float) -> None:
+        found = evaluate(model.predict(X_test, 5), test.labels, Y, bands=False)
+        row = {"set": folder.name, "entrant": name, **{key: found[key] for key in COLUMNS}}
+        rows.append({**row, "train_s": seconds})
+        print(rows[-1], flush=True)
+
+    def timed(step: Any) -> tuple[DXML, float]:
+        start = time.perf_counter()
+        return step(), time.perf_counter() - start
+
+    judge("all at once", *timed(lambda: DXML().fit(X, Y)))
+    first, seconds = timed(lambda: DXML().fit(X[:half], Y[:half]))
+    judge("first half", first, seconds)
+    judge("and the rest", *timed(lambda: first.partial_fit(X[half:], Y[half:])))
+    return rows
+
+
+def search(n_examples: int, dim: int) -> list[dict[str, Any]]:
+    """Milliseconds for 20 neighbours of one query, on points around centres."""
+    rng = np.random.default_rng(0)
+
+    def unit(rows: np.ndarray) -> np.ndarray:
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    centres = unit(rng.standard_normal((n_examples // 50 + 1, dim), dtype=np.float32))
+
+    def drawn(count: int) -> np.ndarray:
+        noise = unit(rng.standard_normal((count, dim), dtype=np.float32))
+        return unit(centres[rng.integers(len(centres), size=count)] + noise)
+
+    vectors, tuning, judged = drawn(n_examples), drawn(500), drawn(200)
+    wanted = ExactIndex(vectors).search(judged, 20)[1][:, -1:]
+    rows = []
+    for kind in ("exact", "clusters", "hnsw"):
+        start = time.perf_counter()
+        index = build_neighbours(vectors, 20, kind=kind, recall=0.99, queries=tuning)
+        build = time.perf_counter() - start
+        index.search(judged[:1], 20)
+        spent, found = [], []
+        for row in range(len(judged)):
+            start = time.perf_counter()
+            found.append(index.search(judged[row : row + 1], 20)[1][0])
+            spent.append(1e3 * (time.perf_counter() - start))
+        recall = float((np.stack(found) >= wanted).mean())
+        settings = ", ".join(f"{name} {value}" for name, value in index.settings.items())
+        rows.append(
+            {"set": f"{n_examples:,} x {dim}", "entrant": kind, "settings": settings,
+             "ms": float(np.median(spent)), "recall@20": recall, "build_s": build}
+        )  # fmt: skip
+        print(rows[-1], flush=True)
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    head = list(rows[0])
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    one = parts.add_parser("accuracy")
+    one.add_argument("folders", type=Path, nargs="+")
+    one.add_argument("--splits", type=int, default=0)
+    one.add_argument("--settings", default=",".join(SETTINGS), help="names, separated by ','")
+    parts.add_parser("more").add_argument("folder", type=Path)
+    last = parts.add_parser("search")
+    last.add_argument("--examples", type=int, default=490_449)
+    last.add_argument("--dim", type=int, default=300)
+    options = parser.parse_args()
+    if options.part == "accuracy":
+        rows = accuracy(options.folders, options.splits, options.settings.split(","))
+    elif options.part == "more":
+        rows = more(options.folder)
+    else:
+        rows = search(options.examples, options.dim)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"dxml-{options.part}.json"
+    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(table(rows), encoding="utf-8")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

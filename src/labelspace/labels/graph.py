@@ -1,0 +1,54 @@
+"""The label graph: which labels are neighbours, by shared examples or by a given taxonomy.
+
+A graph is a symmetric CSR matrix without a diagonal, one row a node; its values are edge weights.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import coo_matrix, csr_matrix
+
+from labelspace.labels.cooccurrence import CooccurrenceTarget, Kind
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+
+
+def cooccurrence_graph(
+    Y: csr_matrix, *, weights: Kind | None = None, max_labels_per_row: int = 100, seed: int = 0
+) -> csr_matrix:
+    """An edge between two labels that ever share an example (Zhang et al. 2018, section 3.2).
+
+    weights             None: every edge weighs 1; else how alike the labels are, by a measure of
+                        `CooccurrenceTarget`, so that walks prefer close labels to mere hubs
+    max_labels_per_row  of examples with more labels only so many, drawn by `seed`, make edges
+    """
+    similarity = CooccurrenceTarget(
+        Y, weights or "arithmetic", max_labels_per_row=max_labels_per_row, seed=seed
+    ).U
+    similarity.setdiag(0.0)
+    return _as_graph(similarity, keep_weights=weights is not None)
+
+
+def taxonomy_graph(taxonomy: Taxonomy) -> csr_matrix:
+    """An edge between child and parent. The labels come first, further nodes after them."""
+    child, parent = taxonomy.edges.T
+    ends = np.concatenate([child, parent]), np.concatenate([parent, child])
+    ones = np.ones(2 * len(child), np.float32)
+    return _as_graph(csr_matrix(coo_matrix((ones, ends), shape=(len(taxonomy),) * 2)))
+
+
+def graph_bytes(n_labels: int, n_examples: int, label_nnz: int) -> int:
+    """What building takes at most for examples of average length: as if no two shared a pair."""
+    mean = label_nnz / max(1, n_examples)
+    return int(12 * min(label_nnz * min(100.0, 2 * mean + 1), float(n_labels) ** 2))
+
+
+def _as_graph(matrix: csr_matrix, keep_weights: bool = False) -> csr_matrix:
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    if not keep_weights:
+        matrix.data[:] = 1.0
+    return matrix

@@ -1,0 +1,131 @@
+"""Random walks on a graph of labels, in a compiled loop over all cores.
+
+Every walk has a random source of its own, derived from the seed and the walk's number, so that
+walks do not depend on how many threads made them. They come in blocks and are never all in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix
+
+from labelspace.errors import InputError, ParameterError
+from labelspace.parallel import over_rows
+
+WALKS_PER_BLOCK = 16_384
+_WALKS_PER_TASK = 512
+
+
+class RandomWalks:
+    """Walks from every node that has an edge, `per_node` times; may be run through repeatedly.
+
+    Each round begins at all these nodes once, in an order of its own. Where edges have unequal
+    weights a step is drawn in proportion to them.
+    """
+
+    def __init__(
+        self, graph: csr_matrix, *, per_node: int = 10, length: int = 40, seed: int = 0
+    ) -> None:
+        """
+        graph   CSR (nodes, nodes) with positive weights, symmetric: no walk may get stuck
+        length  nodes in a walk, the first included
+        """
+        if per_node < 1 or length < 1:
+            raise ParameterError(f"per_node={per_node}, length={length}: expected at least 1")
+        degrees = np.diff(graph.indptr)
+        if graph.nnz and degrees[graph.indices].min() == 0:
+            raise InputError("the graph has edges into nodes without edges: walks would get stuck")
+        if graph.nnz and not graph.data.min() > 0:
+            raise InputError("the graph has edges whose weight is not above 0")
+        self.graph, self.per_node, self.length, self.seed = graph, per_node, length, seed
+        self.starts = np.flatnonzero(degrees).astype(np.int32)
+        self._bounds = _row_sums(graph) if graph.nnz and np.ptp(graph.data) > 0 else None
+
+    def __len__(self) -> int:
+        """How many walks there are."""
+        return self.per_node * len(self.starts)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Walks as (n, length) int32 arrays of nodes."""
+        for round_ in range(self.per_node):
+            order = np.random.default_rng([self.seed, round_]).permutation(self.starts)
+            for start in range(0, len(order), WALKS_PER_BLOCK):
+                first = round_ * len(order) + start
+                yield self._walk(order[start : start + WALKS_PER_BLOCK], first)
+
+    def _walk(self, starts: np.ndarray, first: int) -> np.ndarray:
+        walks = np.empty((len(starts), self.length), np.int32)
+        walks[:, 0] = starts
+        indptr, indices = self.graph.indptr, self.graph.indices
+
+        def task(begin: int, end: int) -> None:
+            source = np.uint64(self.seed), np.uint64(first + begin)
+            if self._bounds is None:
+                _walk_evenly(*source, indptr, indices, walks[begin:end])
+            else:
+                _walk_weighted(*source, indptr, indices, self._bounds, walks[begin:end])
+
+        over_rows(len(starts), task, block=_WALKS_PER_TASK)
+        return walks
+
+
+def _row_sums(graph: csr_matrix) -> np.ndarray:
+    """Running sums of each row's weights, divided by the row's total: ends of shares of [0, 1]."""
+    total = np.cumsum(graph.data, dtype=np.float64)
+    before = np.concatenate([[0.0], total])[graph.indptr]
+    lengths = np.diff(graph.indptr)
+    share = (total - np.repeat(before[:-1], lengths)) / np.repeat(np.diff(before), lengths)
+    return np.asarray(share, np.float32)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mix(state):  # type: ignore[no-untyped-def]
+    """The output function of SplitMix64 (Steele et al. 2014): 64 bits that look random."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _source(seed, number):  # type: ignore[no-untyped-def]
+    """Where the random source of a walk begins; mixed twice, so that near numbers lie apart."""
+    return _mix(_mix(seed + np.uint64(0x9E3779B97F4A7C15)) ^ (number + np.uint64(1)))
+
+
+@njit(cache=True, nogil=True)
+def _walk_evenly(seed, first, indptr, indices, walks):  # type: ignore[no-untyped-def]
+    step = np.uint64(0x9E3779B97F4A7C15)
+    for row in range(len(walks)):
+        state = _source(seed, first + np.uint64(row))
+        node = walks[row, 0]
+        for place in range(1, walks.shape[1]):
+            state += step
+            begin = indptr[node]
+            degree = np.uint64(indptr[node + 1] - begin)
+            # High half of a 32 x 32 bit product: a choice among `degree` without division.
+            chosen = ((_mix(state) >> np.uint64(32)) * degree) >> np.uint64(32)
+            node = indices[begin + np.int64(chosen)]
+            walks[row, place] = node
+
+
+@njit(cache=True, nogil=True)
+def _walk_weighted(seed, first, indptr, indices, bounds, walks):  # type: ignore[no-untyped-def]
+    step = np.uint64(0x9E3779B97F4A7C15)
+    for row in range(len(walks)):
+        state = _source(seed, first + np.uint64(row))
+        node = walks[row, 0]
+        for place in range(1, walks.shape[1]):
+            state += step
+            wanted = np.float64(_mix(state) >> np.uint64(11)) * 2.0**-53
+            low, high = indptr[node], indptr[node + 1] - 1
+            while low < high:  # the first edge whose share ends above `wanted`
+                middle = (low + high) // 2
+                if bounds[middle] > wanted:
+                    high = middle
+                else:
+                    low = middle + 1
+            node = indices[low]
+            walks[row, place] = node

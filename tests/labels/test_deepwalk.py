@@ -1,0 +1,64 @@
+"""DeepWalk: nodes that belong together lie together, the same bits every time, nothing printed."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from scipy.sparse import block_diag, csr_matrix
+
+from labelspace.labels.deepwalk import deepwalk
+
+
+@pytest.fixture(scope="module")
+def two_groups():
+    """Two groups of ten, all linked within and by one edge across, and two nodes without edges."""
+    group = np.ones((10, 10), np.float32) - np.eye(10, dtype=np.float32)
+    graph = block_diag([group, group, np.zeros((2, 2))]).tolil()
+    graph[0, 10] = graph[10, 0] = 1
+    found = csr_matrix(graph, dtype=np.float32)
+    found.eliminate_zeros()
+    return found
+
+
+@pytest.fixture(scope="module")
+def vectors(two_groups):
+    return deepwalk(two_groups, 16, walks=40, length=10)
+
+
+def test_groups_lie_together(vectors):
+    similarity = vectors[:20] @ vectors[:20].T
+    within = similarity[:10, :10].mean() + similarity[10:, 10:].mean()
+    across = 2 * similarity[:10, 10:].mean()
+    assert within > across + 0.5
+
+
+def test_every_node_has_a_vector_of_length_1(vectors):
+    assert vectors.shape == (22, 16)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+    assert vectors[20] @ vectors[21] < 0.9  # nodes without edges are told apart
+
+
+def test_same_seed_same_bits(two_groups, vectors):
+    np.testing.assert_array_equal(vectors, deepwalk(two_groups, 16, walks=40, length=10))
+    other = deepwalk(two_groups, 16, walks=40, length=10, seed=1)
+    assert not np.array_equal(vectors, other)
+
+
+def test_all_cores_learn_the_same_groups(two_groups):
+    found = deepwalk(two_groups, 16, walks=40, length=10, deterministic=False)
+    assert (found[:10] @ found[:10].T).mean() > (found[:10] @ found[10:20].T).mean() + 0.25
+
+
+def test_a_graph_without_edges():
+    found = deepwalk(csr_matrix((5, 5), dtype=np.float32), 8)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-5)
+
+
+def test_nothing_is_printed(two_groups, capfd, caplog):
+    with caplog.at_level(logging.WARNING):
+        deepwalk(two_groups, 4, walks=2, length=5)
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")
