@@ -1,0 +1,56 @@
+"""Learners of an ensemble one after the other, under one checkpoint.
+
+A checkpoint of the learner at hand carries the weights of those that are done, so that a stopped
+run goes on where it was. Callbacks see one run: it starts with the first and ends with the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from labelspace.nn.trainer import Trainer
+
+Arrays = dict[str, np.ndarray]
+_DONE = "done"
+
+
+class MemberTrainer(Trainer):
+    """Trains the learner whose number is that of the learners done."""
+
+    def __init__(self, done: list[Arrays], n_members: int, *, seed: int, **options: Any) -> None:
+        """done: weights of the learners before this one; a loaded checkpoint fills it."""
+        super().__init__(seed=seed, **options)
+        self.done, self.n_members, self.first_seed = done, n_members, seed
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        # Far apart, so that runs with neighbouring seeds share no learner.
+        self.seed = self.first_seed + 1_000_003 * len(self.done)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        arrays, progress = super().state()
+        for number, member in enumerate(self.done):
+            arrays |= {f"{_DONE}/{number}/{name}": array for name, array in member.items()}
+        return arrays, {**progress, _DONE: len(self.done)}
+
+    def load_state(self, arrays: Mapping[str, np.ndarray], progress: Mapping[str, Any]) -> None:
+        self.done[:] = [{} for _ in range(progress[_DONE])]
+        mine = {}
+        for key, array in arrays.items():
+            group, _, rest = key.partition("/")
+            if group == _DONE:
+                number, _, name = rest.partition("/")
+                self.done[int(number)][name] = np.array(array)
+            else:
+                mine[key] = array
+        super().load_state(mine, {k: v for k, v in progress.items() if k != _DONE})
+        self._take_turn()
+
+    def _tell(self, event: str) -> None:
+        first, last = len(self.done) == 0, len(self.done) == self.n_members - 1
+        if (event == "on_start" and not first) or (event == "on_end" and not last):
+            return
+        super()._tell(event)

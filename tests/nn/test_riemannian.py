@@ -1,0 +1,144 @@
+"""Moving points of the ball: against geoopt's optimisers, the paper's formulas, and extremes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import random
+
+from labelspace.nn import poincare
+from labelspace.nn.riemannian import (
+    BallAdam,
+    BallGradient,
+    GradientLinear,
+    GradientTable,
+    RiemannianAdam,
+)
+from labelspace.nn.rows import RowAdam, RowTable, SparseLinear
+from support.quiet_geoopt import geoopt
+
+BALLS = [BallGradient, BallAdam, RiemannianAdam]
+
+
+@pytest.fixture
+def weight():
+    return (np.random.default_rng(0).standard_normal((12, 3)) * 0.3).astype(np.float32)
+
+
+def target_loss(rows, target):
+    return poincare.distance(rows.double(), target).square().sum()
+
+
+def target(rows):
+    return torch.from_numpy(np.random.default_rng(1).uniform(-0.5, 0.5, (rows, 3)))
+
+
+def test_gradient_descent_is_the_papers_formula(weight):
+    table = BallGradient(weight)
+    rows = table.rows(np.array([2, 5]))
+    target_loss(rows, target(2)).backward()
+    x, g = weight[[2, 5]].astype(np.float64), rows.grad.double().numpy()
+    table.step(0.1)
+    expected = x - 0.1 * ((1 - (x**2).sum(1, keepdims=True)) / 2) ** 2 * g
+    np.testing.assert_allclose(table.weight[[2, 5]], expected, atol=1e-6)
+    untouched = np.setdiff1d(np.arange(12), [2, 5])
+    assert np.array_equal(table.weight[untouched], BallGradient(weight).weight[untouched])
+
+
+def test_scaled_adam_is_adams_step_times_the_inverse_metric(weight):
+    table, flat = BallAdam(weight), RowTable(weight.copy())
+    ids = np.arange(4)
+    for _ in range(4):  # the flat table is put back, so that both see the same gradients
+        before = table.weight.copy()
+        flat.weight[:] = before
+        for each in (table, flat):
+            target_loss(each.rows(ids), target(4)).backward()
+            each.step(0.05)
+        inverse = ((1 - (before[ids] ** 2).sum(1, keepdims=True)) / 2) ** 2
+        moved = inverse * (flat.weight[ids] - before[ids])
+        np.testing.assert_allclose(table.weight[ids] - before[ids], moved, atol=2e-6)
+
+
+def test_riemannian_adam_is_geoopts(weight):
+    table = RiemannianAdam(weight)
+    theirs = [
+        geoopt.ManifoldParameter(
+            torch.from_numpy(row).double(), manifold=geoopt.PoincareBallExact()
+        )
+        for row in weight
+    ]
+    optimisers = [geoopt.optim.RiemannianAdam([row], lr=0.05) for row in theirs]
+    goal = target(12)
+    for step in range(6):
+        ids = np.random.default_rng(step).choice(12, 6, replace=False)
+        target_loss(table.rows(ids), goal[ids]).backward()
+        table.step(0.05)
+        for row in ids:
+            optimisers[row].zero_grad()
+            target_loss(theirs[row], goal[row]).backward()
+            optimisers[row].step()
+    expected = torch.stack([row.detach() for row in theirs]).numpy()
+    np.testing.assert_allclose(table.weight, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", BALLS)
+def test_each_rule_reaches_a_target(weight, kind):
+    table, goal = kind(weight), target(12)
+    for _ in range(600):
+        target_loss(table.rows(np.arange(12)), goal).backward()
+        table.step(0.05 if kind is not BallAdam else 0.2)
+    far = poincare.distance(torch.from_numpy(table.weight).double(), goal)
+    assert far.max() < 0.1
+
+
+@pytest.mark.parametrize("kind", BALLS)
+@pytest.mark.parametrize("rate", [1e-30, 1.0, 1e6, 1e30])
+def test_no_rate_leaves_the_ball(weight, kind, rate):
+    table = kind(np.concatenate([weight, [[0, 0, 0], [5.0, 0, 0]]]))
+    ids = np.arange(14)
+    for _ in range(20):
+        target_loss(table.rows(ids), target(14)).backward()
+        table.step(rate)
+        lengths = np.linalg.norm(table.weight.astype(np.float64), axis=1)
+        assert (lengths < 1 - 0.9 * poincare.RIM).all()
+
+
+@pytest.mark.parametrize("kind", [*BALLS, GradientTable])
+def test_state_goes_out_and_comes_back(weight, kind):
+    def step(table):
+        target_loss(table.rows(np.array([1, 2])), target(2)).backward()
+        RowAdam({"t": (table, 0.1)}).step(1.0)
+
+    one = kind(weight.copy())
+    step(one)
+    kept = {k: v.clone() for k, v in RowAdam({"t": (one, 0.1)}).state().items()}
+    other = kind(weight.copy())
+    other.weight[:] = one.weight
+    RowAdam({"t": (other, 0.1)}).load_state(kept)
+    step(one)
+    step(other)
+    assert np.array_equal(one.weight, other.weight)
+
+
+def test_plain_descent_of_the_sparse_layer_is_dense_descent():
+    rng = np.random.default_rng(3)
+    W = rng.standard_normal((20, 4)).astype(np.float32)
+    pace = rng.random(20).astype(np.float32)
+    X = random(15, 20, 0.2, format="csr", dtype=np.float32, random_state=0)
+    layer = GradientLinear(W.copy(), pace)
+    assert isinstance(layer, SparseLinear)
+    layer(X).pow(2).sum().backward()
+    layer.step(0.1)
+    dense = X.toarray()
+    expected = W - 0.1 * pace[:, None] * (dense.T @ (2 * dense @ W))
+    np.testing.assert_allclose(layer.weight, expected, atol=1e-5)
+
+
+def test_tables_without_a_gradient_stay(weight):
+    for kind in BALLS:
+        table = kind(weight)
+        before = table.weight.copy()
+        table.rows(np.array([0]))
+        table.step(0.1)
+        assert np.array_equal(table.weight, before)
