@@ -33,6 +33,7 @@ PAPER = {
     "regulariser": "glas",
     "lam": 10.0,
     "keep": 0.8,
+    "batch_size": 128,
     "dim": 512,
 }
 REGULARISERS = {
@@ -62,7 +63,7 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--epochs", type=int, default=8)
     options = parser.parse_args()
     for folder in options.folders:
