@@ -99,7 +99,8 @@ def test_the_shape_of_the_old_labels_is_held(data, state, monkeypatch):
     assert moved(before, held.label_vectors_) > 0
 
 
-def test_labels_with_many_examples_move_less_than_with_none(data, state):
+def test_labels_with_many_examples_move_less_than_with_none(data, state, monkeypatch):
+    monkeypatch.setattr("labelspace.methods.glas_growth.LEAST_STEPS", 1)  # before both have settled
     one_more = data.new[0][:40], csr_matrix(data.new[1][:40])
     model, fresh = restored(state), restored(state)
     fresh.counts_ = Counts(
@@ -183,8 +184,10 @@ def test_one_example_of_one_new_label(data, state):
     Y = csr_matrix(([1.0], ([0], [N_OLD])), shape=(1, N_OLD + 1), dtype=np.float32)
     for negatives in ("in-batch", "uniform"):  # in the first, no known label is in the batch
         model = restored(state, negatives=negatives)
+        before = precision(model, *data.old_test)
         model.partial_fit(X[:1], Y)
-        assert model.predict(X[:1], 1).labels[0, 0] == N_OLD
+        assert N_OLD in model.predict(X[:1], 3).labels[0]
+        assert precision(model, *data.old_test) > before - 3.0
         assert np.isfinite(model.label_vectors_).all()
 
 

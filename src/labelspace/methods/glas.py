@@ -29,7 +29,7 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.blend import Blend
 from labelspace.methods.explanation import Explanation, explain
-from labelspace.methods.glas_growth import Counts, grow
+from labelspace.methods.glas_growth import Counts, grow, passes_to_grow
 from labelspace.methods.glas_objective import BatchObjective
 from labelspace.methods.glas_rules import batch_of, dimension, pace, validation_share
 from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, layers, number
@@ -239,7 +239,7 @@ class GLaS(Method):
         """See `glas_growth`: the space keeps its shape, and rows move as far as is new of them."""
         X, Y = as_csr(data.X), data.Y
         objective = grow(self, X, Y)
-        self.train(objective, data, max(1, self.epochs // 2))
+        self.train(objective, data, passes_to_grow(self, X.shape[0]))
         self.blend_.index = self.build_index(self.queries(X))
         self._add_voters(X, Y)
 

@@ -21,6 +21,7 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.methods.glas_objective import BatchObjective
+from labelspace.methods.glas_rules import batch_of
 from labelspace.nn.candidates import Candidates, CandidateSampler
 from labelspace.nn.encoder import unit, unit_array
 from labelspace.nn.rows import RowTable, SparseLinear
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from labelspace.methods.glas import GLaS
 
 SHAPE_WEIGHT = 10.0
+LEAST_STEPS = 100
 LEAST_REMEMBERED = 256  # old examples beside a batch
 MOST_HELD = 512  # labels of a batch whose shape is held
 
@@ -86,6 +88,12 @@ def grow(model: GLaS, X: csr_matrix, Y: csr_matrix) -> ShapeKeeper:
     model.scale_ = model.scale_.clone().detach().requires_grad_()
     model.counts_ = after
     return ShapeKeeper(model, X, Y, known)
+
+
+def passes_to_grow(model: GLaS, n_examples: int) -> int:
+    """Half of the passes of a first training; more where they would be a few steps in all."""
+    steps = -(-n_examples // batch_of(model.batch_size, n_examples))
+    return max(1, model.epochs // 2, -(-LEAST_STEPS // steps))
 
 
 class ShapeKeeper(BatchObjective):
