@@ -160,9 +160,13 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--all-cores", action="store_true")
     options = parser.parse_args()
-    runs = [run(count, options.dim, not options.all_cores) for count in options.labels]
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "search.json").write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
+    path = RESULTS / "search.json"
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for count in options.labels:  # other sizes measured before stay
+        runs = [old for old in runs if (old["labels"], old["dim"]) != (count, options.dim)]
+        runs.append(run(count, options.dim, not options.all_cores))
+    path.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
     (RESULTS / "search.md").write_text(report(runs), encoding="utf-8")
     print(report(runs))
 
