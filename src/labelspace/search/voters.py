@@ -56,6 +56,7 @@ class Voters:
         self.Y, self.probes = Y, probes
         self.indptr, self.members = grouped(cluster_of, len(centres))
         self.codes = codes[self.members]
+        self.places = np.argsort(self.members)  # where each example's code stands
         self.steps = np.full(len(directions), 1.0 / LARGEST_CODE, np.float32)
 
     @classmethod
@@ -113,7 +114,7 @@ class Voters:
 
     def points(self, rows: np.ndarray) -> np.ndarray:
         """What is kept of these examples, as points of length 1 in the space, (n, dimension)."""
-        points = self._codes_in_order()[rows].astype(np.float32) @ self.directions
+        points = self.codes[self.places[rows]].astype(np.float32) @ self.directions
         lengths = np.linalg.norm(points, axis=1, keepdims=True)
         return np.asarray(points / np.maximum(lengths, 1e-12), np.float32)
 
@@ -179,9 +180,7 @@ class Voters:
 
     def _codes_in_order(self) -> np.ndarray:
         """The codes in the examples' own order."""
-        codes: np.ndarray = np.empty_like(self.codes)
-        codes[self.members] = self.codes
-        return codes
+        return np.asarray(self.codes[self.places])
 
     def state(self) -> dict[str, np.ndarray]:
         return {
