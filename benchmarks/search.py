@@ -1,6 +1,6 @@
 """One query at a time over many labels: approximate search beside the best exact search.
 
-    python benchmarks/search.py [--labels N ...] [--dim N] [--all-cores]
+    python benchmarks/search.py [--labels N ...] [--dim N] [--kind KIND] [--all-cores]
 
 Label vectors are cluster centres with noise, of unit length; queries lie near labels. Exact search
 is numpy (matrix times vector, argpartition), faiss's IndexFlatIP on one and on all threads, and our
@@ -85,32 +85,33 @@ def exact_rivals(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str
     return found
 
 
-def run(n_labels: int, dim: int, deterministic: bool) -> dict[str, Any]:
+def run(n_labels: int, dim: int, kind: str, deterministic: bool) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     vectors = catalogue(n_labels, dim, rng)
     tuning, judged = (near_labels(vectors, JUDGED, rng) for _ in range(2))
     exact = exact_rivals(vectors, judged)
     start = time.perf_counter()
-    index = build_index(vectors, kind="hnsw", queries=tuning, deterministic=deterministic)
+    index = build_index(vectors, kind=kind, queries=tuning, deterministic=deterministic)
     build_seconds = time.perf_counter() - start
     state = index.state()
     start = time.perf_counter()
     index = restore_index(vectors, state)
     load_seconds = time.perf_counter() - start
-    hnsw = milliseconds(lambda query: index.search(query, K), judged)
+    found = milliseconds(lambda query: index.search(query, K), judged)
     wanted = build_index(vectors, kind="exact").search(judged, K)[1][:, -1:]
     start = time.perf_counter()
     scores = index.search(judged, K)[1]
     batch_ms = 1e3 * (time.perf_counter() - start) / JUDGED
     best = min(times["p50"] for times in exact.values())
     return {
+        "kind": kind,
         "labels": n_labels,
         "dim": dim,
         "exact_ms": exact,
         "best_exact_ms": best,
-        "hnsw_ms": hnsw,
-        "hnsw_batch_ms": batch_ms,
-        "ratio": best / hnsw["p50"],
+        "ms": found,
+        "batch_ms": batch_ms,
+        "ratio": best / found["p50"],
         "recall_at_5": float((scores >= wanted).mean()),
         "build_seconds": build_seconds,
         "load_seconds": load_seconds,
@@ -129,19 +130,20 @@ def report(runs: list[dict[str, Any]]) -> str:
         f"batch of {JUDGED:,} on {cores()} cores. `saved` is the index on disk, `vectors` what it"
         " searches.",
         "",
-        "| labels x dim | exact | hnsw | p99 | ratio | recall@5 | batch | build s | load s"
+        "| kind | labels x dim | exact | found | p99 | ratio | recall@5 | batch | build s | load s"
         " | saved MB | vectors MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for run in runs:
         cells = [
+            run["kind"],
             f"{run['labels']:,} x {run['dim']}",
             f"{run['best_exact_ms']:.2f}",
-            f"{run['hnsw_ms']['p50']:.3f}",
-            f"{run['hnsw_ms']['p99']:.3f}",
+            f"{run['ms']['p50']:.3f}",
+            f"{run['ms']['p99']:.3f}",
             f"{run['ratio']:.1f}",
             f"{run['recall_at_5']:.4f}",
-            f"{run['hnsw_batch_ms']:.3f}",
+            f"{run['batch_ms']:.3f}",
             f"{run['build_seconds']:.0f}",
             f"{run['load_seconds']:.2f}",
             f"{run['index_bytes'] / 1e6:.1f}",
@@ -158,14 +160,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--labels", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--kind", default="quantised", choices=["quantised", "hnsw"])
     parser.add_argument("--all-cores", action="store_true")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "search.json"
     runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     for count in options.labels:  # other sizes measured before stay
-        runs = [old for old in runs if (old["labels"], old["dim"]) != (count, options.dim)]
-        runs.append(run(count, options.dim, not options.all_cores))
+        this = {"kind": options.kind, "labels": count, "dim": options.dim}
+        runs = [old for old in runs if {name: old[name] for name in this} != this]
+        runs.append(run(count, options.dim, options.kind, not options.all_cores))
     path.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
     (RESULTS / "search.md").write_text(report(runs), encoding="utf-8")
     print(report(runs))

@@ -155,7 +155,7 @@ def test_learners_differ_and_the_first_is_not_alone(data):
 
 def test_large_sets_are_searched_in_clusters(data, monkeypatch):
     (X, Y), (X_test, Y_test) = data
-    monkeypatch.setattr(search, "needs_graph", lambda n, dim: n * dim > 1000)
+    monkeypatch.setattr(search, "is_large", lambda n, dim: n * dim > 1000)
     model = DXML(**SMALL, recall=0.9).fit(X, Y)
     facts = model.facts()["search"]
     assert facts["kind"] in ("clusters", "exact")

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from labelspace.arrays import read_arrays, write_arrays
 from labelspace.errors import InputError, MissingExtraError, ParameterError, StoreError
 from labelspace.search import exact as exact_module
-from labelspace.search.graph import GraphIndex
-from labelspace.search.inner_product import build_index, index_bytes, needs_graph, restore_index
+from labelspace.search.inner_product import build_index, index_bytes, is_large, restore_index
+from labelspace.search.quantised import QuantisedIndex
 
-KINDS = ["exact", "projected", "hnsw"]
+KINDS = ["exact", "projected", "quantised", "hnsw"]
 
 
 def unit(rows):
@@ -132,14 +132,15 @@ def test_threads_may_search_at_the_same_time(data, graph):
 
 @pytest.mark.parametrize("wanted", [0.8, 0.99])
 @pytest.mark.parametrize("given", [True, False])
-def test_the_graph_reaches_the_recall_asked_for_on_new_queries(data, wanted, given):
+@pytest.mark.parametrize("kind", ["quantised", "hnsw"])
+def test_the_recall_asked_for_is_reached_on_new_queries(data, kind, wanted, given):
     vectors, queries = data
     samples = clustered(seed=1)[1] if given else None
-    index = build_index(vectors, kind="hnsw", recall=wanted, queries=samples)
-    assert index.kind == "hnsw"
+    index = build_index(vectors, kind=kind, recall=wanted, queries=samples)
+    assert index.kind == kind
     assert index.recall >= wanted
     assert recall(index, queries) >= wanted - 0.01
-    assert recall(index, queries, k=50) >= 0.95
+    assert recall(index, queries, k=50) >= (0.95 if kind == "hnsw" else min(wanted, 0.95))
 
 
 def test_a_higher_recall_takes_a_wider_beam():
@@ -150,8 +151,9 @@ def test_a_higher_recall_takes_a_wider_beam():
     assert beams[0] < beams[1]
 
 
+@pytest.mark.parametrize("kind", ["quantised", "hnsw"])
 @pytest.mark.parametrize("lengths", ["lognormal", "some huge", "many zeros"])
-def test_vectors_of_unequal_length(data, lengths):
+def test_vectors_of_unequal_length(data, kind, lengths):
     vectors, queries = data
     rng = np.random.default_rng(3)
     length = {
@@ -160,7 +162,7 @@ def test_vectors_of_unequal_length(data, lengths):
         "many zeros": rng.random(len(vectors)) < 0.5,
     }[lengths]
     vectors = (vectors * length[:, None]).astype(np.float32)
-    index = build_index(vectors, kind="hnsw", recall=0.98, queries=clustered(seed=1)[1])
+    index = build_index(vectors, kind=kind, recall=0.98, queries=clustered(seed=1)[1])
     assert recall(index, queries) >= 0.97
 
 
@@ -186,9 +188,10 @@ def test_the_walk_is_a_best_first_search():
         assert found.tolist() == kept
 
 
-def test_the_same_seed_builds_the_same_graph(data, graph):
-    again = build_index(data[0], kind="hnsw", recall=0.98).state()
-    for name, array in graph.state().items():
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_builds_the_same_index(data, kind):
+    once, again = (build_index(data[0], kind=kind, recall=0.98).state() for _ in range(2))
+    for name, array in once.items():
         np.testing.assert_array_equal(again[name], array)
 
 
@@ -243,6 +246,21 @@ def test_a_graph_that_would_lead_astray_is_refused(data, graph, damage):
         restore_index(data[0], arrays)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _damage("typical", lambda typical: typical[:-1]),
+        _damage("typical", lambda typical: typical[:, :-1]),
+        _damage("typical", lambda typical: typical.ravel()),
+    ],
+)
+def test_codes_of_other_vectors_are_refused(data, damage):
+    arrays = build_index(data[0], kind="quantised").state()
+    damage(arrays)
+    with pytest.raises(StoreError, match="search codes"):
+        restore_index(data[0], arrays)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_labels", [1, 2, 5])
 def test_fewer_labels_than_asked_for(kind, n_labels):
@@ -281,32 +299,33 @@ def test_no_labels():
     assert (scores == -np.inf).all()
 
 
-def test_large_dimensions_and_values_do_not_overflow():
+@pytest.mark.parametrize("kind", ["quantised", "hnsw"])
+def test_large_dimensions_and_values_do_not_overflow(kind):
     rng = np.random.default_rng(0)
     vectors = np.sign(rng.standard_normal((200, 4096))).astype(np.float32) * 1e15
-    index = build_index(vectors, kind="hnsw", queries=vectors)
+    index = build_index(vectors, kind=kind, queries=vectors)
     assert index.search(vectors, 1)[0][:, 0].tolist() == list(range(200))
 
 
-def test_auto_is_exact_for_few_labels_and_a_graph_for_many(data, monkeypatch):
+def test_auto_is_exact_for_few_labels_and_codes_for_many(data, monkeypatch):
     vectors, _ = data
     assert build_index(vectors).kind == "exact"
     exact_bytes = index_bytes(*vectors.shape)
     monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", vectors.size - 1)
-    assert needs_graph(*vectors.shape)
-    assert build_index(vectors).kind == "hnsw"
-    assert index_bytes(*vectors.shape) > exact_bytes + vectors.size
+    assert is_large(*vectors.shape)
+    assert build_index(vectors).kind == "quantised"
+    assert index_bytes(*vectors.shape) > exact_bytes + vectors.size / 4
 
 
-def test_auto_is_exact_where_a_graph_fails(data, monkeypatch):
+def test_auto_is_exact_where_codes_fail(data, monkeypatch):
     def astray(self, queries, k):  # noqa: ARG001
         return np.zeros((len(queries), 1), np.int32)
 
     monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", 0)
-    monkeypatch.setattr(GraphIndex, "_candidates", astray)
+    monkeypatch.setattr(QuantisedIndex, "_candidates", astray)
     assert build_index(data[0]).kind == "exact"
-    index = build_index(data[0], kind="hnsw")
-    assert index.kind == "hnsw"
+    index = build_index(data[0], kind="quantised")
+    assert index.kind == "quantised"
     assert index.recall < 0.5
 
 

@@ -76,7 +76,7 @@ def test_one_cluster_searched_is_the_paper(vectors, queries):
 
 def test_auto_is_exact_for_few_and_clusters_for_many(vectors, monkeypatch):
     assert build_neighbours(vectors, 5).kind == "exact"
-    monkeypatch.setattr(neighbours, "needs_graph", lambda n, dim: n * dim > 10_000)
+    monkeypatch.setattr(neighbours, "is_large", lambda n, dim: n * dim > 10_000)
     assert build_neighbours(vectors, 5).kind == "clusters"
     noise = unit(np.random.default_rng(0).standard_normal((600, 64)))
     assert build_neighbours(noise, 5, recall=1.0).kind == "exact"  # no clusters to be had there

@@ -31,6 +31,12 @@ class RankedLabels(Protocol):
     def scores(self) -> np.ndarray: ...
 
 
+def measure(metric: str, ranking: RankedLabels, Y_test: Any, Y_train: Any = None) -> float:
+    """One metric alone, as "P@1"; a method chooses by it on its validation cut."""
+    k = int(metric.partition("@")[2])
+    return float(evaluate(ranking, Y_test, Y_train, ks=(k,), bands=False)[metric])
+
+
 def evaluate(
     ranking: RankedLabels,
     Y_test: Any,

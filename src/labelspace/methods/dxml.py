@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError
-from labelspace.evaluation.metrics import evaluate
+from labelspace.evaluation.metrics import measure
 from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk, deepwalk_bytes
 from labelspace.labels.graph import cooccurrence_graph, graph_bytes, taxonomy_graph
@@ -175,7 +175,7 @@ class DXML(Method):
         def score() -> float:
             assert held is not None
             voters = Voters.exact(self._points(X), Y, rule)
-            return self._measure(voters.rank(self._points(held[0]), 5), held[1], Y)
+            return measure(self.metric, voters.rank(self._points(held[0]), 5), held[1], Y)
 
         self.history_ = self._train(
             data, X, Y, self._passes(X.shape[0]), None if held is None else score
@@ -283,10 +283,6 @@ class DXML(Method):
     def label_vectors_(self) -> np.ndarray:
         """The mean direction of each label's examples, (labels, ensemble * dim)."""
         return self.voters_.centroids()
-
-    def _measure(self, ranking: Ranking, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        ks = (int(self.metric.partition("@")[2]),)
-        return float(evaluate(ranking, Y, Y_train, ks=ks, bands=False)[self.metric])
 
     def _keep_voters(
         self,

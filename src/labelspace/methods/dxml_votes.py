@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace.evaluation.metrics import evaluate
+from labelspace.evaluation.metrics import measure
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.calibration import fit_platt
 from labelspace.nn.encoder import unit_array
@@ -85,7 +85,7 @@ class Voters:
         best, highest = choices[0], -np.inf
         for count, weight in choices:
             votes = rank_votes(near[:, :, :count], similarity[:, :, :count], weight, self.Y, k)
-            score = evaluate(Ranking(*votes), Y, self.Y, ks=(k,), bands=False)[metric]
+            score = measure(metric, Ranking(*votes), Y, self.Y)
             if score > highest:
                 best, highest = (count, weight), score
         count, weight = best

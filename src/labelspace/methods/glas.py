@@ -25,7 +25,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Features
-from labelspace.evaluation.metrics import evaluate
+from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.blend import Blend
 from labelspace.methods.explanation import Explanation, explain
@@ -228,7 +228,8 @@ class GLaS(Method):
         if valid is not None and z is not None and queries is not None:
             held = valid[1]
             self.blend_.fit(
-                z, queries, held, lambda labels, scores: self._measure(labels, scores, held, Y)
+                *(z, queries, held),
+                lambda *best: measure(self.metric, Ranking(*best), held, Y),
             )
 
     def _add_voters(self, X: csr_matrix, Y: csr_matrix) -> None:
@@ -320,13 +321,7 @@ class GLaS(Method):
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
         exact = build_index(self._search_vectors(), kind="exact")
         best = exact.search(self.queries(X), min(5, Y.shape[1]))
-        return self._measure(*best, Y, Y_train)
-
-    def _measure(
-        self, labels: np.ndarray, scores: np.ndarray, Y: csr_matrix, Y_train: csr_matrix
-    ) -> float:
-        ks = (int(self.metric.partition("@")[2]),)
-        return float(evaluate(Ranking(labels, scores), Y, Y_train, ks=ks, bands=False)[self.metric])
+        return measure(self.metric, Ranking(*best), Y, Y_train)
 
     def _predict(self, X: Features, k: int) -> Ranking:
         z = self.embed(X)

@@ -22,7 +22,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Features
 from labelspace.errors import TrainingError
-from labelspace.evaluation.metrics import evaluate
+from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.hyperbolic_members import Arrays, MemberTrainer
 from labelspace.methods.hyperbolic_objective import BatchObjective
@@ -237,9 +237,8 @@ class Hyperbolic(Method):
             raise TrainingError("points became NaN or infinite; lower the learning rate")
         points = ExactNeighbours(space.embed(X), self.geometry)
         shares = self._shares([queries], [points], [self._label_index(space)], Y)
-        ks = (int(self.metric.partition("@")[2]),)
         ranking = Ranking.from_sparse(shares, min(5, Y.shape[1]))
-        return float(evaluate(ranking, Y_held, Y, ks=ks, bands=False)[self.metric])
+        return measure(self.metric, ranking, Y_held, Y)
 
     def _label_index(self, space: Space) -> NeighbourIndex:
         return ExactNeighbours(space.label_points(), self.geometry)

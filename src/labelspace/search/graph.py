@@ -12,20 +12,19 @@ on the usual lift to equal lengths, by far, for every distribution of lengths we
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import ClassVar, Self
 
 import numpy as np
 from numba import njit
 
-from labelspace.errors import MissingExtraError, StoreError
+from labelspace.errors import StoreError
 from labelspace.parallel import cores, over_rows
 from labelspace.search.codes import quantise
-from labelspace.search.index import InnerProductIndex
+from labelspace.search.faiss import faiss_threads, load_faiss
+from labelspace.search.index import TUNED_K, InnerProductIndex
 from labelspace.search.walk import MOST_LINKS, walk
 
-TUNED_K = 5  # the beam is chosen for so many labels a query
 _BUILD_BEAM = 64  # 40 builds in two thirds of the time, but walks get caught in far clusters
 
 
@@ -110,13 +109,13 @@ def _padding(dim: int) -> int:
 
 def _link(vectors: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """Links of the base layer of faiss's HNSW graph over 8-bit codes, as CSR."""
-    faiss = _faiss()
+    faiss = load_faiss()
     n_labels, dim = vectors.shape
     rows = np.pad(vectors, ((0, 0), (0, _padding(dim)))) if _padding(dim) else vectors
     quantiser, metric = faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
     graph = faiss.IndexHNSWSQ(rows.shape[1], quantiser, MOST_LINKS // 2, metric)
     graph.hnsw.efConstruction = _BUILD_BEAM
-    with _threads(faiss, threads):
+    with faiss_threads(threads):
         graph.train(rows)
         graph.add(rows)
     offsets = faiss.vector_to_array(graph.hnsw.offsets).astype(np.int64)
@@ -125,27 +124,6 @@ def _link(vectors: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     indices = np.empty(n_labels * MOST_LINKS, np.int32)
     _base_layer(offsets, slots, indptr, indices)
     return indptr, indices[: indptr[-1]].copy()
-
-
-@contextmanager
-def _threads(faiss: Any, count: int) -> Iterator[None]:
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(count)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
-
-
-def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError(
-            f"approximate search over many labels needs faiss ({error}): "
-            "pip install 'labelspace[neural]'"
-        ) from None
-    return faiss
 
 
 def _is_graph(n_labels: int, indptr: np.ndarray, indices: np.ndarray, entries: np.ndarray) -> bool:

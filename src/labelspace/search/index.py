@@ -17,6 +17,7 @@ from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
 
 QUERY_BLOCK = 1024  # bounds the memory of a search: candidates and scores of this many queries
+TUNED_K = 5  # approximate search is tuned to find so many labels a query
 
 
 class InnerProductIndex(ABC):

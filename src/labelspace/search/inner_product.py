@@ -9,22 +9,25 @@ import numpy as np
 
 from labelspace.errors import InputError, ParameterError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
-from labelspace.search.graph import TUNED_K, GraphIndex, graph_bytes
-from labelspace.search.index import InnerProductIndex, checked_rows
+from labelspace.search.graph import GraphIndex
+from labelspace.search.index import TUNED_K, InnerProductIndex, checked_rows
 from labelspace.search.projected import ProjectedIndex, leading_directions
+from labelspace.search.quantised import QuantisedIndex, quantised_bytes
 
-KINDS = ("auto", "exact", "projected", "hnsw")
+KINDS = ("auto", "exact", "projected", "quantised", "hnsw")
 
 # Up to so many multiplications a single exact query takes about 0.2 ms.
 _EXACT_PRODUCTS = 2_000_000
 
 _TUNING_QUERIES = 512
 
-# Above so many labels a graph is quicker to ask, and worth its building.
+# Above so many labels scans of codes are quicker, and codes worth their building.
 _MOST_PROJECTED = 65_536
+_PIECES = (8, 4, 2)  # dimensions that share a code of 4 bits
 _WORTH_IT = 2.0
 _DIRECTION_SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8)
 _SHORT_LISTS = (64, 128, 256, 512)
+_LONGER_LISTS = (1024, 2048, 4096)  # worth it beside a million labels
 _BEAMS = tuple(round(16 * 2 ** (step / 4)) for step in range(25))  # 16, 19, 23, 27, 32, ... 1024
 
 
@@ -39,12 +42,13 @@ def build_index(
 ) -> InnerProductIndex:
     """An index over vectors (labels, dimension).
 
-    kind           "exact"; "projected" (short list in fewer dimensions); "hnsw" (a graph, needs
-                   faiss); or "auto": exact for few labels, projected for some ten thousand if
-                   that is quick enough, else hnsw, and exact where nothing reaches the recall
+    kind           "exact"; "projected" (short list in fewer dimensions); "quantised" (short list
+                   by 4-bit codes, needs faiss); "hnsw" (a graph, needs faiss to build); or "auto":
+                   exact for few labels, projected for some ten thousand if that is quick enough,
+                   else quantised, and exact where that does not reach the recall
     recall         share of the true best 5 that approximate search has to find; it takes the
-                   smallest beam that does so on sample queries
-    seed           of the sample queries and of where walks begin
+                   least effort that does so on sample queries
+    seed           of the sample queries, of the codes and of where walks begin
     queries        (n, dimension) typical queries to measure recall on; label vectors with noise
                    if None
     deterministic  builds the graph on one thread, for the same bits every time (100,000 vectors of
@@ -56,16 +60,19 @@ def build_index(
     if not 0 < recall <= 1:
         raise ParameterError(f"recall={recall}: expected a number above 0 and at most 1")
     exact = ExactIndex(vectors)
-    if kind == "exact" or len(vectors) == 0 or (kind == "auto" and not needs_graph(*vectors.shape)):
+    if kind == "exact" or len(vectors) == 0 or (kind == "auto" and not is_large(*vectors.shape)):
         return exact
     sample, others = _sample(vectors, queries, seed)
     if kind == "projected" or (kind == "auto" and len(vectors) <= _MOST_PROJECTED):
         projected, reached = _choose_projection(exact, sample, others, recall)
         if kind == "projected" or (reached and projected.products <= vectors.size / _WORTH_IT):
             return projected
+    if kind in ("auto", "quantised"):
+        quantised, reached = _choose_codes(exact, sample, recall, seed)
+        return exact if kind == "auto" and not reached else quantised
     graph = GraphIndex.build(vectors, seed, deterministic)
-    reached = _choose_beam(graph, exact, sample, recall)
-    return exact if kind == "auto" and not reached else graph
+    _choose_beam(graph, exact, sample, recall)
+    return graph
 
 
 def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
@@ -73,16 +80,18 @@ def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Inne
     vectors = np.ascontiguousarray(vectors, np.float32)  # they may be kept in half precision
     if "directions" in arrays:
         return ProjectedIndex.restore(vectors, arrays)
+    if "typical" in arrays:
+        return QuantisedIndex.restore(vectors, arrays)
     return GraphIndex.restore(vectors, arrays) if arrays else ExactIndex(vectors)
 
 
 def index_bytes(n_labels: int, dim: int) -> int:
     """Memory that "auto" takes at its peak, to build or to search, beside the vectors."""
-    return BLOCK_BYTES + (graph_bytes(n_labels, dim) if needs_graph(n_labels, dim) else 0)
+    return BLOCK_BYTES + (quantised_bytes(n_labels, dim) if is_large(n_labels, dim) else 0)
 
 
-def needs_graph(n_labels: int, dim: int) -> bool:
-    """Whether "auto" builds a graph for vectors of this shape."""
+def is_large(n_labels: int, dim: int) -> bool:
+    """Whether "auto" looks for something quicker than exact search at this shape."""
     return n_labels * dim > _EXACT_PRODUCTS
 
 
@@ -113,28 +122,59 @@ def _choose_projection(
     vectors = exact.vectors
     directions = leading_directions(vectors, others)
     k = min(TUNED_K, len(vectors))
-    wanted = exact.search(queries, k)[1][:, -1:]
+    wanted = _least_wanted(exact, queries)
     for share in _DIRECTION_SHARES:
         index = ProjectedIndex(vectors, directions[: max(1, round(share * len(directions)))], k)
         for short in _SHORT_LISTS:
             index.short = index.settings["short"] = min(short, len(vectors))
-            found = (index.search(queries, k)[1] >= wanted).mean(axis=1)
-            index.recall = float(found.mean())
-            if index.recall >= recall + found.std() / np.sqrt(len(found)):
+            index.recall, reached = _measure(index, queries, wanted, recall)
+            if reached:
                 return index, True
     return index, False
 
 
-def _choose_beam(graph: GraphIndex, exact: ExactIndex, queries: np.ndarray, recall: float) -> bool:
-    """Set the smallest beam that reaches the recall; False if even the widest does not."""
-    k = min(TUNED_K, len(graph.vectors))
-    # By score, not by id: of labels with equal scores any will do.
-    wanted = exact.search(queries, k)[1][:, -1:]
+def _choose_codes(
+    exact: ExactIndex, queries: np.ndarray, recall: float, seed: int
+) -> tuple[QuantisedIndex, bool]:
+    """The coarsest codes and the shortest short list that reach the recall."""
+    wanted = _least_wanted(exact, queries)
+    for piece in _PIECES:
+        index = QuantisedIndex.build(exact.vectors, piece, seed)
+        for short in (*_SHORT_LISTS, *_LONGER_LISTS):
+            index.set_short(short, recall=0.0)
+            found, reached = _measure(index, queries, wanted, recall)
+            index.set_short(short, recall=found)
+            if reached:
+                return index, True
+    return index, False
+
+
+def _choose_beam(graph: GraphIndex, exact: ExactIndex, queries: np.ndarray, recall: float) -> None:
+    """Set the smallest beam that reaches the recall, or the widest if none does."""
+    wanted = _least_wanted(exact, queries)
     for beam in _BEAMS:
         graph.set_beam(beam, recall=0.0)
-        found = (graph.search(queries, k)[1] >= wanted).mean(axis=1)
-        graph.set_beam(beam, recall=float(found.mean()))
-        # One standard error on top, or half of all indexes would fall short on other queries.
-        if graph.recall >= recall + found.std() / np.sqrt(len(found)):
-            return True
-    return False
+        found, reached = _measure(graph, queries, wanted, recall)
+        graph.set_beam(beam, recall=found)
+        if reached:
+            return
+
+
+def _least_wanted(exact: ExactIndex, queries: np.ndarray) -> np.ndarray:
+    """(queries, 1) the smallest of the true best scores.
+
+    By score, not by id: of labels with equal scores any will do.
+    """
+    return exact.search(queries, min(TUNED_K, len(exact.vectors)))[1][:, -1:]
+
+
+def _measure(
+    index: InnerProductIndex, queries: np.ndarray, wanted: np.ndarray, recall: float
+) -> tuple[float, bool]:
+    """The recall found, and whether it is what was asked for on other queries too.
+
+    One standard error on top, or half of all indexes would fall short there.
+    """
+    best = index.search(queries, min(TUNED_K, len(index.vectors)))[1]
+    found = (best >= wanted).mean(axis=1)
+    return float(found.mean()), bool(found.mean() >= recall + found.std() / np.sqrt(len(found)))

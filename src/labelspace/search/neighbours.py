@@ -20,7 +20,7 @@ from labelspace.parallel import over_rows
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
-from labelspace.search.inner_product import needs_graph, restore_index
+from labelspace.search.inner_product import is_large, restore_index
 from labelspace.search.votes import keep_best, vote
 
 KINDS = ("auto", "exact", "clusters", "hnsw")
@@ -137,7 +137,7 @@ def build_neighbours(
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
     exact = ExactIndex(vectors)
-    if len(vectors) == 0 or kind == "exact" or (kind == "auto" and not needs_graph(*vectors.shape)):
+    if len(vectors) == 0 or kind == "exact" or (kind == "auto" and not is_large(*vectors.shape)):
         return exact
     sample, k = _sample(vectors, queries, seed), min(k, len(vectors))
     if kind == "hnsw":
@@ -171,7 +171,7 @@ def restore_neighbours(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) ->
 
 def neighbour_bytes(n_examples: int, dim: int, kind: str = "auto") -> int:
     """Memory that building takes at its peak beside the vectors."""
-    if kind == "exact" or (kind == "auto" and not needs_graph(n_examples, dim)):
+    if kind == "exact" or (kind == "auto" and not is_large(n_examples, dim)):
         return BLOCK_BYTES
     if kind == "hnsw":
         return BLOCK_BYTES + graph_bytes(n_examples, dim)

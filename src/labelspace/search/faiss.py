@@ -1,0 +1,32 @@
+"""faiss, where it is installed, and on how many threads it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from labelspace.errors import MissingExtraError
+
+
+def load_faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError(
+            f"approximate search over many labels needs faiss ({error}): "
+            "pip install 'labelspace[neural]'"
+        ) from None
+    return faiss
+
+
+@contextmanager
+def faiss_threads(count: int) -> Iterator[None]:
+    """Run faiss on so many threads, then on as many as before."""
+    faiss = load_faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
