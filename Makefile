@@ -9,8 +9,9 @@ STAMP := .venv/.ready
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
+# One thread a worker: on tiny models threads cost more than they give.
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -12,14 +12,14 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
-from labelspace.methods.dxml import DXML, place_labels
+from labelspace.methods.dxml import DXML, hidden_layers, learners, place_labels
 from labelspace.methods.dxml_objective import Partners, targets
 from labelspace.search import neighbours as search
 from support.planted import planted
 
 SMALL = {
     "dim": 16, "hidden": (32,), "epochs": 12, "batch_size": 64, "lr": 0.01, "scale": 10.0,
-    "walks": 50, "walk_length": 10,
+    "walks": 50, "walk_length": 10, "ensemble": 1,
 }  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_the_validation_cut_votes_too_but_given_validation_data_do_not(data, mod
 
 def test_learners_differ_and_the_first_is_not_alone(data):
     (X, Y), _ = data
-    model = DXML(**SMALL, ensemble=2).fit(X, Y)
+    model = DXML(**SMALL | {"ensemble": 2}).fit(X, Y)
     one, other = (index.vectors for index in model.voters_.indexes)
     assert not np.allclose(one, other)
     assert model.embed(X).shape == (X.shape[0], 32)
@@ -257,6 +257,17 @@ def test_bibtex_is_ahead_of_raw_neighbours(shared_data):
     train, _ = read_split(shared_data("bibtex"))
     X, Y = train.features[:3600], train.labels[:3600]
     held = train.features[3600:], train.labels[3600:]
-    learned, raw = DXML(dim=100, hidden=(), epochs=20, batch_size=256).fit(X, Y), KNN().fit(X, Y)
+    learned, raw = (
+        DXML(dim=100, hidden=(), epochs=20, batch_size=256, ensemble=1).fit(X, Y),
+        KNN().fit(X, Y),
+    )
     one, other = (evaluate(m.predict(held[0], 5), held[1], bands=False) for m in (learned, raw))
     assert one["nDCG@5"] > other["nDCG@5"] + 1
+
+
+def test_defaults_follow_the_shape_and_what_is_given_stays():
+    assert hidden_layers(None, 500) == (512,)
+    assert hidden_layers(None, 5000) == ()
+    assert hidden_layers((64, 32), 5000) == (64, 32)
+    assert [learners(None, n) for n in (5000, 20_000, 200_000)] == [5, 3, 1]
+    assert learners(2, 5000) == 2

@@ -35,6 +35,7 @@ from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validati
 from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
 
 MOST_VALIDATED = 4000
+FEW_FEATURES, FEW_EXAMPLES = 1000, 10_000
 ENOUGH_STEPS, FEWEST_PASSES, MOST_PASSES = 1000, 6, 30
 BY_NEIGHBOURS, BY_TARGETS = ("neighbours", "votes"), ("smooth-l1", "contrastive", "triplet")
 
@@ -47,7 +48,10 @@ class DXML(Method):
     learns_more: ClassVar[bool] = True
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "dim": integer("dimension of the space", low=1, high=4096),
-        "hidden": layers("widths of hidden ReLU layers; none is a linear map"),
+        "hidden": layers(
+            "widths of hidden ReLU layers, empty for a linear map; none: 512 for few features",
+            none=True,
+        ),
         "loss": choice("what training makes small", *BY_NEIGHBOURS, *BY_TARGETS),
         "scale": number("of similarities within a batch, by neighbours", low=0.1),
         "partners": flag("every example of a batch brings one that shares a label with it"),
@@ -78,7 +82,11 @@ class DXML(Method):
             high=256.0,
             none=True,
         ),
-        "ensemble": integer("learners, whose votes are averaged", low=1),
+        "ensemble": integer(
+            "learners, whose votes are averaged; none: 5 for few examples, 1 for many",
+            low=1,
+            none=True,
+        ),
         "search": choice("of neighbours", *KINDS),
         "clusters": integer("of training examples; none: by their number", low=1, none=True),
         "probes": integer("clusters searched; none: by recall", low=1, none=True),
@@ -93,7 +101,7 @@ class DXML(Method):
         self,
         *,
         dim: int = 300,
-        hidden: tuple[int, ...] = (512,),
+        hidden: tuple[int, ...] | None = None,
         loss: str = "votes",
         scale: float = 20.0,
         partners: bool = True,
@@ -115,7 +123,7 @@ class DXML(Method):
         metric: str = "nDCG@5",
         neighbours: int | None = None,
         power: float | None = None,
-        ensemble: int = 1,
+        ensemble: int | None = None,
         search: str = "auto",
         clusters: int | None = None,
         probes: int | None = None,
@@ -161,11 +169,11 @@ class DXML(Method):
             self._prepared(
                 Encoder.fresh(
                     X.shape[1],
-                    (*self.hidden, self.dim),
+                    (*hidden_layers(self.hidden, X.shape[1]), self.dim),
                     np.random.default_rng([self.seed, X.shape[1], learner]),
                 )
             )
-            for learner in range(self.ensemble)
+            for learner in range(learners(self.ensemble, X.shape[0]))
         ]
         usual = Rule()
         rule = Rule(
@@ -277,7 +285,7 @@ class DXML(Method):
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points, of length 1: the learners' side by side, (n, ensemble * dim)."""
-        return np.hstack(self._points(as_csr(X))) / np.float32(np.sqrt(self.ensemble))
+        return np.hstack(self._points(as_csr(X))) / np.float32(np.sqrt(len(self.encoders_)))
 
     @property
     def label_vectors_(self) -> np.ndarray:
@@ -293,7 +301,7 @@ class DXML(Method):
         returns: bool,
     ) -> None:
         """Index the examples; those cut off for validation return to vote too."""
-        queries = [None] * self.ensemble if held is None else self._points(held[0])
+        queries = [None] * len(self.encoders_) if held is None else self._points(held[0])
         if held is not None and returns:
             X, Y = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
         indexes = [
@@ -339,37 +347,53 @@ class DXML(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.voters_ = Voters.restore(arrays, self.ensemble)
+        n_learners = sum(name.startswith("encoder.first.") for name in arrays)
+        self.voters_ = Voters.restore(arrays, n_learners)
         self.graph_vectors_ = arrays.get("graph_vectors")
         self.encoders_ = []
-        for learner in range(self.ensemble):
+        for learner in range(n_learners):
+            first = arrays[f"encoder.first.{learner}"]
             hidden = [
                 {
                     part: torch.from_numpy(np.array(arrays[f"encoder.{layer}.{part}.{learner}"]))
                     for part in ("direction", "length", "bias")
                 }
-                for layer in range(len(self.hidden))
+                for layer in range(len(hidden_layers(self.hidden, len(first))))
             ]
-            first = SparseLinear.frozen(arrays[f"encoder.first.{learner}"])
-            self.encoders_.append(Encoder(first, hidden))
+            self.encoders_.append(Encoder(SparseLinear.frozen(first), hidden))
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        dim, learners, batch = params["dim"], params["ensemble"], params["batch_size"]
-        first = (*params["hidden"], dim)[0]
+        dim, batch = params["dim"], params["batch_size"]
+        n_learners = learners(params["ensemble"], shape.points)
+        first = (*hidden_layers(params["hidden"], shape.features), dim)[0]
         mean = shape.label_nnz / max(1, shape.points)
         labels = min(float(shape.labels), batch * mean)
         needs = {
-            "the encoders, moments and the best so far": 16 * learners * shape.features * first,
-            "the examples' points": 8 * learners * shape.points * (dim + max(first, dim)),
+            "the encoders, moments and the best so far": 16 * n_learners * shape.features * first,
+            "the examples' points": 8 * n_learners * shape.points * (dim + max(first, dim)),
             "votes within a batch": int(16 * batch * (2 * batch + labels)),
-            "the search index": learners * neighbour_bytes(shape.points, dim, params["search"]),
+            "the search index": n_learners * neighbour_bytes(shape.points, dim, params["search"]),
         }
         if params["loss"] in BY_TARGETS:
             needs["the label graph"] = graph_bytes(shape.labels, shape.points, shape.label_nnz)
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
             needs["the examples' targets"] = 4 * shape.points * dim
         return needs
+
+
+def hidden_layers(given: tuple[int, ...] | None, n_features: int) -> tuple[int, ...]:
+    """Few features need a layer to combine them; with many a linear map overfits less."""
+    if given is not None:
+        return given
+    return (512,) if n_features < FEW_FEATURES else ()
+
+
+def learners(given: int | None, n_examples: int) -> int:
+    """Averages pay where examples are few, and are cheap there."""
+    if given is not None:
+        return given
+    return 5 if n_examples < FEW_EXAMPLES else 3 if n_examples < 3 * FEW_EXAMPLES else 1
 
 
 def place_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> np.ndarray:

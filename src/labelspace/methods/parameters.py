@@ -120,8 +120,8 @@ def choice(help: str, *options: str, none: bool = False) -> Parameter:
     return Parameter("choice", help, options=options, none=none)
 
 
-def layers(help: str) -> Parameter:
-    return Parameter("layers", help)
+def layers(help: str, *, none: bool = False) -> Parameter:
+    return Parameter("layers", help, none=none)
 
 
 SEED = integer("seeds every random choice; the same seed gives the same model", low=0)
