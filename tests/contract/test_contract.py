@@ -24,10 +24,11 @@ register(Toy)
 
 # Settings that keep training short; the promises are the same for all settings.
 SMALL: dict[str, dict[str, object]] = {
-    "dxml": {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32},
+    "dxml": {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32, "ensemble": 1},
     "glas": {"dim": 16, "epochs": 3, "batch_size": 32, "n_negatives": 4},
     "hyperbolic": {"dim": 8, "epochs": 3, "batch_size": 32, "neighbours": 5, "ensemble": 2},
     "knn": {"neighbours": 5},
+    "seq2seq": {"width": 16, "layers": 1, "heads": 2, "epochs": 3, "batch_size": 32, "beams": 4},
 }
 
 

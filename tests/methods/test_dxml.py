@@ -12,14 +12,14 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
-from labelspace.methods.dxml import DXML, hidden_layers, learners, place_labels
+from labelspace.methods.dxml import DXML, batch, hidden_layers, learners, place_labels
 from labelspace.methods.dxml_objective import Partners, targets
 from labelspace.search import neighbours as search
 from support.planted import planted
 
 SMALL = {
     "dim": 16, "hidden": (32,), "epochs": 12, "batch_size": 64, "lr": 0.01, "scale": 10.0,
-    "walks": 50, "walk_length": 10, "ensemble": 1,
+    "walks": 50, "walk_length": 10, "ensemble": 1, "raw": False,
 }  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_neighbours_and_power_are_chosen_unless_given(data, model):
     assert model.voters_.rule.neighbours in (5, 10, 15, 20, 30, 50, 100)
     fixed = DXML(**SMALL, neighbours=3, power=1.5).fit(*data[0])
     assert (fixed.voters_.rule.neighbours, fixed.voters_.rule.power) == (3, 1.5)
-    assert fixed.facts()["votes"] == {"neighbours": 3, "power": 1.5}
+    assert fixed.facts()["votes"] == {"neighbours": 3, "power": 1.5, "raw": 0.0}
 
 
 def test_the_validation_cut_votes_too_but_given_validation_data_do_not(data, model):
@@ -213,7 +213,7 @@ def test_without_passes_partial_fit_only_adds_voters(data):
     before = model.embed(X)
     model.partial_fit(X_more, Y_more)
     np.testing.assert_array_equal(model.embed(X), before)
-    own = model.voters_.find([model.embed(X_more)], 1)[1][:, 0, 0]
+    own = model.voters_.find([model.embed(X_more)], X_more, 1)[1][:, 0, 0]
     np.testing.assert_allclose(own, 1.0, atol=1e-4)
 
 
@@ -271,3 +271,15 @@ def test_defaults_follow_the_shape_and_what_is_given_stays():
     assert hidden_layers((64, 32), 5000) == (64, 32)
     assert [learners(None, n) for n in (5000, 20_000, 200_000)] == [5, 3, 1]
     assert learners(2, 5000) == 2
+    assert [batch(None, n) for n in (5000, 200_000)] == [1024, 512]
+
+
+def test_raw_features_vote_where_the_learned_space_tells_nothing(data):
+    (X, Y), (X_test, Y_test) = data
+    blind = {**SMALL, "epochs": 1, "lr": 0.0, "dim": 1}
+    alone = DXML(**blind).fit(X, Y)
+    helped = DXML(**{**blind, "raw": True}).fit(X, Y)
+    assert helped.facts()["votes"]["raw"] == 0.75
+    assert precision(helped, X_test, Y_test) > precision(alone, X_test, Y_test) + 20
+    more = helped.partial_fit(X_test, Y_test)
+    assert more.voters_.raw.postings.shape[1] == more.voters_.Y.shape[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, random
 
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.search import neighbours
@@ -19,6 +19,7 @@ from labelspace.search.neighbours import (
     rank_votes,
     restore_neighbours,
 )
+from labelspace.search.sparse_neighbours import SparseNeighbours
 
 
 def unit(rows):
@@ -191,3 +192,19 @@ def test_a_cluster_index_knows_its_settings(vectors):
     index = ClusterIndex.build(vectors, 11, seed=0)
     index.set_probes(40, recall=1.0)
     assert index.settings == {"clusters": 11, "probes": 11}
+
+
+def test_a_learner_with_more_to_say_counts_more():
+    Y = csr_matrix(np.eye(2, dtype=np.float32))
+    near, similarity = np.array([[[0], [1]]]), np.ones((1, 2, 1), np.float32)
+    labels, shares = rank_votes(near, similarity, 1.0, Y, 2, says=np.array([0.2, 0.8]))
+    assert labels.tolist() == [[1, 0]]
+    np.testing.assert_allclose(shares, [[0.8, 0.2]], rtol=1e-6)
+
+
+def test_sparse_neighbours_grow():
+    X = random(60, 30, 0.2, format="csr", random_state=0, dtype=np.float32)
+    whole = SparseNeighbours.of(X).search(X, 7)
+    grown = SparseNeighbours.of(X[:40]).extended(X[40:]).search(X, 7)
+    for one, other in zip(whole, grown, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -33,6 +33,7 @@ from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
 from labelspace.nn.rows import RowAdam, SparseLinear, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
 from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
+from labelspace.search.sparse_neighbours import SparseNeighbours
 
 MOST_VALIDATED = 4000
 FEW_FEATURES, FEW_EXAMPLES = 1000, 10_000
@@ -71,7 +72,7 @@ class DXML(Method):
             low=1,
             none=True,
         ),
-        "batch_size": integer("examples a step", low=2),
+        "batch_size": integer("examples a step; none: 1024 for few, else 512", low=2, none=True),
         "patience": integer("epochs without a better validation score before it stops", low=1),
         "validation": number("share cut off for early stopping", low=0.0, high=0.5),
         "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
@@ -82,6 +83,7 @@ class DXML(Method):
             high=256.0,
             none=True,
         ),
+        "raw": flag("neighbours by raw features vote too, as much as validation data say"),
         "ensemble": integer(
             "learners, whose votes are averaged; none: 5 for few examples, 1 for many",
             low=1,
@@ -117,12 +119,13 @@ class DXML(Method):
         optimiser: str = "adam",
         lr: float = 0.005,
         epochs: int | None = None,
-        batch_size: int = 512,
+        batch_size: int | None = None,
         patience: int = 10,
         validation: float = 0.1,
         metric: str = "nDCG@5",
         neighbours: int | None = None,
         power: float | None = None,
+        raw: bool = True,
         ensemble: int | None = None,
         search: str = "auto",
         clusters: int | None = None,
@@ -154,6 +157,7 @@ class DXML(Method):
         self.metric = metric
         self.neighbours = neighbours
         self.power = power
+        self.raw = raw
         self.ensemble = ensemble
         self.search = search
         self.clusters = clusters
@@ -183,14 +187,15 @@ class DXML(Method):
         def score() -> float:
             assert held is not None
             voters = Voters.exact(self._points(X), Y, rule)
-            return measure(self.metric, voters.rank(self._points(held[0]), 5), held[1], Y)
+            return measure(self.metric, voters.rank(self._points(held[0]), None, 5), held[1], Y)
 
         self.history_ = self._train(
             data, X, Y, self._passes(X.shape[0]), None if held is None else score
         )
         if held is not None:
-            rule = Voters.exact(self._points(X), Y, rule).choose_rule(
-                self._points(held[0]), held[1], self.metric, self.neighbours, self.power
+            raw = SparseNeighbours.of(X) if self.raw else None
+            rule = Voters.exact(self._points(X), Y, rule, raw).choose_rule(
+                self._points(held[0]), *held, self.metric, self.neighbours, self.power
             )
         self._keep_voters(X, Y, rule, held, returns=data.valid is None)
 
@@ -213,7 +218,7 @@ class DXML(Method):
 
     def _passes(self, n_examples: int) -> int:
         """Small sets need many passes to get anywhere, large ones few."""
-        steps = -(-n_examples // self.batch_size)
+        steps = -(-n_examples // batch(self.batch_size, n_examples))
         return self.epochs or min(max(ENOUGH_STEPS // steps, FEWEST_PASSES), MOST_PASSES)
 
     def _label_points(self, data: TrainingData, Y: csr_matrix) -> np.ndarray:
@@ -253,7 +258,7 @@ class DXML(Method):
         """All learners at once, so that one checkpoint holds the whole run."""
         trainer = Trainer(
             epochs=epochs,
-            batch_size=self.batch_size,
+            batch_size=batch(self.batch_size, X.shape[0]),
             seed=self.seed,
             schedule="linear" if self.optimiser == "adam" else "constant",
             patience=self.patience,
@@ -317,7 +322,8 @@ class DXML(Method):
             )
             for points, typical in zip(self._points(X), queries, strict=True)
         ]
-        self.voters_ = Voters(indexes, Y, rule)
+        raw = SparseNeighbours.of(X) if rule.raw > 0 else None
+        self.voters_ = Voters(indexes, Y, rule, raw)
 
     def _partial_fit(self, data: TrainingData) -> None:
         labelled = np.flatnonzero(np.diff(data.Y.indptr))
@@ -330,10 +336,11 @@ class DXML(Method):
             anchors = Anchors(points, widened(self.voters_.Y, Y.shape[1]))
             self.encoders_ = [self._prepared(trainable(encoder)) for encoder in self.encoders_]
             self._train(data, X, Y, self.more_epochs, anchors=anchors)
-        self.voters_ = self.voters_.extended(self._points(X), Y)
+        self.voters_ = self.voters_.extended(self._points(X), X, Y)
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        return self.voters_.rank(self._points(as_csr(X)), k)
+        X = as_csr(X)
+        return self.voters_.rank(self._points(X), X, k)
 
     def facts(self) -> dict[str, Any]:
         return self.voters_.facts()
@@ -364,17 +371,19 @@ class DXML(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        dim, batch = params["dim"], params["batch_size"]
+        dim, size = params["dim"], batch(params["batch_size"], shape.points)
         n_learners = learners(params["ensemble"], shape.points)
         first = (*hidden_layers(params["hidden"], shape.features), dim)[0]
         mean = shape.label_nnz / max(1, shape.points)
-        labels = min(float(shape.labels), batch * mean)
+        labels = min(float(shape.labels), size * mean)
         needs = {
             "the encoders, moments and the best so far": 16 * n_learners * shape.features * first,
             "the examples' points": 8 * n_learners * shape.points * (dim + max(first, dim)),
-            "votes within a batch": int(16 * batch * (2 * batch + labels)),
+            "votes within a batch": int(16 * size * (2 * size + labels)),
             "the search index": n_learners * neighbour_bytes(shape.points, dim, params["search"]),
         }
+        if params["raw"]:
+            needs["neighbours by raw features"] = 3 * 8 * shape.feature_nnz + 8 * shape.features
         if params["loss"] in BY_TARGETS:
             needs["the label graph"] = graph_bytes(shape.labels, shape.points, shape.label_nnz)
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
@@ -394,6 +403,11 @@ def learners(given: int | None, n_examples: int) -> int:
     if given is not None:
         return given
     return 5 if n_examples < FEW_EXAMPLES else 3 if n_examples < 3 * FEW_EXAMPLES else 1
+
+
+def batch(given: int | None, n_examples: int) -> int:
+    """A larger batch holds more neighbours to vote; with many examples the steps are worth more."""
+    return given or (1024 if n_examples < 3 * FEW_EXAMPLES else 512)
 
 
 def place_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> np.ndarray:

@@ -1,9 +1,13 @@
-"""The prediction half of DXML: training examples in the learned space, and how votes count."""
+"""The prediction half of DXML: training examples in the learned space, and how votes count.
+
+Where raw features tell more than a learned space can, as for many labels with few examples each,
+the nearest by raw features vote too: how much they have to say is chosen on validation data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Self
 
@@ -17,11 +21,14 @@ from labelspace.nn.encoder import unit_array
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.neighbours import extend_neighbours, rank_votes, restore_neighbours
+from labelspace.search.sparse_neighbours import SparseNeighbours
 from labelspace.sparse import pack_csr, unpack_csr
 
 CALIBRATED_ON = 20  # best labels of each held-out example
 _NEIGHBOURS = (5, 10, 15, 20, 30, 50, 100)
 _POWERS = (0.0, 4.0, 16.0, 64.0)
+_RAW_SHARES = (0.0, 0.25, 0.5, 0.75)
+RAW_POWER = 2.0
 
 
 @dataclass(frozen=True)
@@ -30,35 +37,69 @@ class Rule:
 
     neighbours   how many vote, for each learner
     power        a vote weighs (similarity / that of the nearest) ** power
+    raw          the share that neighbours by raw features have of the votes
     calibration  (slope, offset) from the log odds of a share of votes to those of a hit
     """
 
     neighbours: int = 20
     power: float = 4.0
+    raw: float = 0.0
     calibration: tuple[float, float] = (1.0, 0.0)
 
 
 class Voters:
-    """Examples that vote: one index a learner over their points, and their labels."""
+    """Examples that vote: one index a learner over their points, and their labels.
 
-    def __init__(self, indexes: Sequence[InnerProductIndex], Y: csr_matrix, rule: Rule) -> None:
-        self.indexes, self.Y, self.rule = list(indexes), Y, rule
+    raw  finds them by raw features, where these have a say
+    """
+
+    def __init__(
+        self,
+        indexes: Sequence[InnerProductIndex],
+        Y: csr_matrix,
+        rule: Rule,
+        raw: SparseNeighbours | None = None,
+    ) -> None:
+        self.indexes, self.Y, self.rule, self.raw = list(indexes), Y, rule, raw
 
     @classmethod
-    def exact(cls, points: Sequence[np.ndarray], Y: csr_matrix, rule: Rule) -> Self:
+    def exact(
+        cls,
+        points: Sequence[np.ndarray],
+        Y: csr_matrix,
+        rule: Rule,
+        raw: SparseNeighbours | None = None,
+    ) -> Self:
         """All examples are looked at: for choices made while training."""
-        return cls([ExactIndex(rows) for rows in points], Y, rule)
+        return cls([ExactIndex(rows) for rows in points], Y, rule, raw)
 
-    def find(self, queries: Sequence[np.ndarray], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest examples and their similarities, both (n, learners, k)."""
+    def find(
+        self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest examples and their similarities, both (n, learners, k), raw ones last.
+
+        X: the queries' features, where raw ones have a say
+        """
         k = min(k, self.Y.shape[0])
         found = [index.search(q, k) for index, q in zip(self.indexes, queries, strict=True)]
+        if self.raw is not None and X is not None:
+            found.append(self.raw.search(X, k))
         return np.stack([f[0] for f in found], axis=1), np.stack([f[1] for f in found], axis=1)
 
-    def rank(self, queries: Sequence[np.ndarray], k: int) -> Ranking:
+    def votes(
+        self, near: np.ndarray, similarity: np.ndarray, rule: Rule, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels (n, k) and their shares of the votes of what `find` gave."""
+        near, similarity = near[:, :, : rule.neighbours], similarity[:, :, : rule.neighbours]
+        n_learners = len(self.indexes)
+        powers, says = [rule.power] * n_learners, [(1.0 - rule.raw) / n_learners] * n_learners
+        if near.shape[1] > n_learners:
+            powers, says = [*powers, RAW_POWER], [*says, rule.raw]
+        return rank_votes(near, similarity, np.array(powers), self.Y, k, np.array(says))
+
+    def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
         """The k best labels of points given by each learner, scored by calibrated votes."""
-        near, similarity = self.find(queries, self.rule.neighbours)
-        labels, shares = rank_votes(near, similarity, self.rule.power, self.Y, k)
+        labels, shares = self.votes(*self.find(queries, X, self.rule.neighbours), self.rule, k)
         slope, offset = self.rule.calibration
         logits = np.clip(slope * _log_odds(shares) + offset, -60.0, 60.0)
         scores = (1.0 / (1.0 + np.exp(-logits))).astype(np.float32)
@@ -68,39 +109,38 @@ class Voters:
     def choose_rule(
         self,
         queries: Sequence[np.ndarray],
+        X: csr_matrix,
         Y: csr_matrix,
         metric: str,
         neighbours: int | None,
         power: float | None,
     ) -> Rule:
         """The rule that serves held-out queries with labels Y best; what is given stays."""
-        choices = list(
-            product(
+        rules = [
+            Rule(*choice)
+            for choice in product(
                 _NEIGHBOURS if neighbours is None else (neighbours,),
                 _POWERS if power is None else (power,),
+                (0.0,) if self.raw is None else _RAW_SHARES,
             )
-        )
-        near, similarity = self.find(queries, max(count for count, _ in choices))
+        ]
+        found = self.find(queries, X, max(rule.neighbours for rule in rules))
         k = int(metric.partition("@")[2])
-        best, highest = choices[0], -np.inf
-        for count, weight in choices:
-            votes = rank_votes(near[:, :, :count], similarity[:, :, :count], weight, self.Y, k)
-            score = measure(metric, Ranking(*votes), Y, self.Y)
-            if score > highest:
-                best, highest = (count, weight), score
-        count, weight = best
-        votes = rank_votes(
-            near[:, :, :count], similarity[:, :, :count], weight, self.Y, CALIBRATED_ON
-        )
-        return Rule(count, weight, _calibrated(*votes, Y))
 
-    def extended(self, points: Sequence[np.ndarray], Y: csr_matrix) -> Voters:
+        def score(rule: Rule) -> float:
+            return measure(metric, Ranking(*self.votes(*found, rule, k)), Y, self.Y)
+
+        best = max(rules, key=score)
+        return replace(best, calibration=_calibrated(*self.votes(*found, best, CALIBRATED_ON), Y))
+
+    def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> Voters:
         """With further examples behind those here; Y may have more labels."""
         indexes = [
             extend_neighbours(index, np.vstack([index.vectors, rows]), self.rule.neighbours)
             for index, rows in zip(self.indexes, points, strict=True)
         ]
-        return Voters(indexes, vstack([widened(self.Y, Y.shape[1]), Y], "csr"), self.rule)
+        raw = None if self.raw is None else self.raw.extended(X)
+        return Voters(indexes, vstack([widened(self.Y, Y.shape[1]), Y], "csr"), self.rule, raw)
 
     def centroids(self) -> np.ndarray:
         """The mean direction of each label's examples, (labels, learners * dim)."""
@@ -111,15 +151,17 @@ class Voters:
         index, rule = self.indexes[0], self.rule
         return {
             "search": {"kind": index.kind, "recall": index.recall, **index.settings},
-            "votes": {"neighbours": rule.neighbours, "power": rule.power},
+            "votes": {"neighbours": rule.neighbours, "power": rule.power, "raw": rule.raw},
         }
 
     def state(self) -> dict[str, np.ndarray]:
         rule = self.rule
         arrays = {
             **pack_csr("Y", self.Y),
-            "rule": np.array([rule.neighbours, rule.power, *rule.calibration], np.float64),
+            "rule": np.array([rule.neighbours, rule.power, rule.raw, *rule.calibration]),
         }
+        if self.raw is not None:
+            arrays |= self.raw.state()
         for number, index in enumerate(self.indexes):
             arrays[f"points.{number}"] = index.vectors
             arrays |= {f"index.{number}.{name}": part for name, part in index.state().items()}
@@ -128,14 +170,15 @@ class Voters:
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], learners: int) -> Self:
         """Take back what `state` gave."""
-        neighbours, power, *calibration = arrays["rule"].tolist()
-        rule = Rule(int(neighbours), power, (calibration[0], calibration[1]))
+        neighbours, power, share, slope, offset = arrays["rule"].tolist()
+        rule = Rule(int(neighbours), power, share, (slope, offset))
+        raw = SparseNeighbours.restore(arrays) if share > 0 else None
         indexes = []
         for number in range(learners):
             prefix = f"index.{number}."
             parts = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
             indexes.append(restore_neighbours(arrays[f"points.{number}"], parts))
-        return cls(indexes, unpack_csr("Y", arrays), rule)
+        return cls(indexes, unpack_csr("Y", arrays), rule, raw)
 
 
 def widened(Y: csr_matrix, n_labels: int) -> csr_matrix:

@@ -181,23 +181,31 @@ def neighbour_bytes(n_examples: int, dim: int, kind: str = "auto") -> int:
 
 
 def rank_votes(
-    neighbours: np.ndarray, similarities: np.ndarray, power: float, Y: csr_matrix, k: int
+    neighbours: np.ndarray,
+    similarities: np.ndarray,
+    power: float | np.ndarray,
+    Y: csr_matrix,
+    k: int,
+    says: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels (n, k) int64 by the share of votes that they get, and the shares, best first.
 
-    neighbours    (n, learners, m) example numbers, nearest first, -1 pads; every learner has as
-                  much to say as every other
+    neighbours    (n, learners, m) example numbers, nearest first, -1 pads
     similarities  of the same shape; a vote weighs (similarity / that of the nearest) ** power, so
-                  that 0 counts heads
+                  that 0 counts heads; each learner may have a power of its own
+    says          how much each learner has to say; all the same if None
     Y             CSR (examples, labels); -1 and 0 pad rows with fewer than k labels voted for
     """
     labels = np.full((len(neighbours), k), -1, np.int64)
     shares = np.zeros((len(neighbours), k), np.float32)
+    n_learners = neighbours.shape[1]
+    powers = np.broadcast_to(np.asarray(power, np.float32), n_learners)
+    says = np.ones(n_learners) if says is None else says
 
     def block(start: int, stop: int) -> None:
         rows = slice(start, stop)
         _vote_rows(
-            *(neighbours[rows], similarities[rows], np.float32(power)),
+            *(neighbours[rows], similarities[rows], powers, says.astype(np.float32)),
             *(Y.indptr, Y.indices, Y.shape[1], labels[rows], shares[rows]),
         )
 
@@ -294,7 +302,9 @@ def _search_clusters(queries, centres, indptr, members, vectors, probes, found):
 
 
 @njit(cache=True, nogil=True)
-def _vote_rows(neighbours, similarities, power, indptr, indices, n_labels, labels, shares):  # type: ignore[no-untyped-def]
+def _vote_rows(  # type: ignore[no-untyped-def]
+    neighbours, similarities, powers, says, indptr, indices, n_labels, labels, shares
+):
     n_learners, width = neighbours.shape[1:]
     near = np.empty(n_learners * width, np.int64)
     weights = np.empty(n_learners * width, np.float32)
@@ -310,10 +320,11 @@ def _vote_rows(neighbours, similarities, power, indptr, indices, n_labels, label
                     break
                 weight = np.float32(1.0)
                 if nearest > 0.0:
-                    weight = max(similarities[row, learner, n] / nearest, np.float32(0.0)) ** power
+                    relative = max(similarities[row, learner, n] / nearest, np.float32(0.0))
+                    weight = relative ** powers[learner]
                 near[count], weights[count] = example, weight
                 total += weight
                 count += 1
             for place in range(first, count):
-                weights[place] /= total
+                weights[place] *= says[learner] / total
         vote(near, weights, count, indptr, indices, tally, labels[row], shares[row])

@@ -1,0 +1,85 @@
+"""Exact neighbours by cosine on sparse features: an inverted index, walked for a query's non-zeros.
+
+scikit-learn's brute force multiplies whole blocks and keeps n x n_train results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix, hstack
+
+from labelspace.parallel import over_rows
+from labelspace.search.votes import keep_best
+from labelspace.sparse import pack_csr, unit_rows, unpack_csr
+
+
+class SparseNeighbours:
+    """postings: one row a feature, with the examples that have it and how much of it."""
+
+    def __init__(self, postings: csr_matrix) -> None:
+        self.postings = postings
+
+    @classmethod
+    def of(cls, X: csr_matrix) -> Self:
+        return cls(csr_matrix(unit_rows(X).T))
+
+    def extended(self, X: csr_matrix) -> SparseNeighbours:
+        """With further examples behind those here."""
+        return SparseNeighbours(hstack([self.postings, unit_rows(X).T], "csr", np.float32))
+
+    def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k nearest examples (n, k) int64 and their cosines, best first; -1 and 0 pad.
+
+        Examples without a common feature are no neighbours.
+        """
+        queries, postings = unit_rows(X), self.postings
+        near = np.full((X.shape[0], k), -1, np.int64)
+        cosines = np.zeros((X.shape[0], k), np.float32)
+
+        def block(start: int, stop: int) -> None:
+            _nearest(
+                *(queries.indptr[start : stop + 1], queries.indices, queries.data),
+                *(postings.indptr, postings.indices, postings.data, postings.shape[1]),
+                *(near[start:stop], cosines[start:stop]),
+            )
+
+        over_rows(X.shape[0], block, block=64)
+        return near, cosines
+
+    def state(self) -> dict[str, np.ndarray]:
+        return pack_csr("postings", self.postings)
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        return cls(unpack_csr("postings", arrays))
+
+
+@njit(cache=True, nogil=True)
+def _nearest(  # type: ignore[no-untyped-def]
+    q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines
+):
+    similarity = np.zeros(n_examples, np.float32)
+    marked = np.zeros(n_examples, np.bool_)
+    seen = np.empty(n_examples, np.int64)
+    for row in range(len(q_indptr) - 1):
+        n_seen = 0
+        for cell in range(q_indptr[row], q_indptr[row + 1]):
+            feature = q_indices[cell]
+            for posting in range(p_indptr[feature], p_indptr[feature + 1]):
+                example = p_indices[posting]
+                if not marked[example]:
+                    marked[example] = True
+                    seen[n_seen] = example
+                    n_seen += 1
+                similarity[example] += q_data[cell] * p_data[posting]
+        filled = 0
+        for s in range(n_seen):
+            example = seen[s]
+            if similarity[example] > 1e-6:
+                filled = keep_best(similarity[example], example, cosines[row], near[row], filled)
+            similarity[example] = 0.0
+            marked[example] = False
