@@ -30,16 +30,34 @@ from labelspace.search.neighbours import build_neighbours
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
-PAPER = {"loss": "smooth-l1", "optimiser": "sgd", "lr": 0.015, "keep": 1.0, "epochs": 100}
+PAPER = {
+    "loss": "smooth-l1",
+    "optimiser": "sgd",
+    "lr": 0.015,
+    "keep": 1.0,
+    "epochs": 100,
+    "hidden": (512,),
+    "ensemble": 1,
+    "raw": False,
+    "batch_size": 512,
+}
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
+    "one-hidden": {"ensemble": 1, "hidden": (512,)},
+    "one-linear": {"ensemble": 1, "hidden": ()},
     "five-learners": {"ensemble": 5},
     "linear": {"hidden": ()},
     "neighbours": {"loss": "neighbours"},
     "paper": PAPER,
-    "paper-adam": {"loss": "smooth-l1"},
+    "paper-adam": {**PAPER, "optimiser": "adam", "lr": 0.005, "epochs": None},
     "paper-linear": {**PAPER, "hidden": ()},
-    "paper-taxonomy": {"loss": "smooth-l1", "graph": "taxonomy"},
+    "paper-taxonomy": {
+        **PAPER,
+        "optimiser": "adam",
+        "lr": 0.005,
+        "epochs": None,
+        "graph": "taxonomy",
+    },
 }
 
 

@@ -18,20 +18,30 @@ if TYPE_CHECKING:
     from labelspace.evaluation.metrics import evaluate
     from labelspace.methods.baselines import MostCommon, Random
     from labelspace.methods.glas import GLaS
+    from labelspace.methods.hierarchicalxc import HierarchicalXC
     from labelspace.methods.knn import KNN
+    from labelspace.methods.linear import Linear
+    from labelspace.methods.neuralxc import NeuralXC
     from labelspace.methods.ranking import Ranking
+    from labelspace.methods.seq2seq import Seq2Seq
+    from labelspace.methods.treespace import TreeSpace
     from labelspace.tagger import Tag, Tagger, load, train
 
 _HOMES = {
     "Columns": "labelspace.data",
     "Dataset": "labelspace.data.dataset",
     "GLaS": "labelspace.methods.glas",
+    "HierarchicalXC": "labelspace.methods.hierarchicalxc",
     "KNN": "labelspace.methods.knn",
+    "Linear": "labelspace.methods.linear",
     "MostCommon": "labelspace.methods.baselines",
+    "NeuralXC": "labelspace.methods.neuralxc",
     "Random": "labelspace.methods.baselines",
     "Ranking": "labelspace.methods.ranking",
+    "Seq2Seq": "labelspace.methods.seq2seq",
     "Tag": "labelspace.tagger",
     "Tagger": "labelspace.tagger",
+    "TreeSpace": "labelspace.methods.treespace",
     "evaluate": "labelspace.evaluation.metrics",
     "load": "labelspace.tagger",
     "read": "labelspace.data",
@@ -44,11 +54,16 @@ __all__ = [
     "Columns",
     "Dataset",
     "GLaS",
+    "HierarchicalXC",
+    "Linear",
     "MostCommon",
+    "NeuralXC",
     "Random",
     "Ranking",
+    "Seq2Seq",
     "Tag",
     "Tagger",
+    "TreeSpace",
     "__version__",
     "evaluate",
     "load",

@@ -18,7 +18,9 @@ from labelspace import store
 from labelspace._version import __version__
 from labelspace.data import Columns, read
 from labelspace.data.dataset import Dataset, Features
+from labelspace.data.levels import Levels
 from labelspace.data.stats import statistics
+from labelspace.data.taxonomy import Taxonomy, joined
 from labelspace.errors import (
     MissingExtraError,
     ModelFormatError,
@@ -35,7 +37,7 @@ from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import DEFAULT_METHOD, method_class, method_names
 from labelspace.nn.callbacks import Callback
 
-_FACTS = ("data", "seconds", "index_base", "updates")
+_FACTS = ("data", "seconds", "index_base", "single_path", "updates")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 
@@ -57,12 +59,14 @@ class Tagger:
         label_names: Sequence[str],
         label_counts: LabelCounts | None = None,
         *,
+        taxonomy: Taxonomy | None = None,
         facts: dict[str, Any] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.method = method
         self.label_names = list(label_names)
         self.label_counts = label_counts
+        self.taxonomy = taxonomy
         self.facts = facts or {}
 
     def tag(self, text: str, k: int = 5) -> list[Tag]:
@@ -154,6 +158,7 @@ class Tagger:
         }
         self.facts["updates"] = [*self.facts.get("updates", []), done]
         self.label_names = dataset.names()
+        self.taxonomy = joined([self.taxonomy], self.label_names)
         if self.label_counts is not None:
             self.label_counts = self.label_counts.plus(LabelCounts.of(dataset.labels))
 
@@ -179,7 +184,9 @@ class Tagger:
             }
         if pipeline_arrays:
             arrays["features"] = pipeline_arrays
-        documents = {"features": pipeline, "labels": self.label_names}
+        documents: dict[str, Any] = {"features": pipeline, "labels": self.label_names}
+        if self.taxonomy is not None:
+            documents["taxonomy"] = list(self.taxonomy.pairs())
         store.save(store.Bundle(header, arrays, documents), directory)
 
     @classmethod
@@ -195,7 +202,9 @@ class Tagger:
             kept = bundle.arrays["labels"]
             counts = LabelCounts(kept["counts"], int(kept["n_points"]))
         facts = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
-        return cls(pipeline, method, bundle.documents["labels"], counts, facts=facts)
+        names, pairs = bundle.documents["labels"], bundle.documents.get("taxonomy")
+        taxonomy = None if pairs is None else Taxonomy.from_names(pairs, names)
+        return cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts)
 
 
 def train(
@@ -241,7 +250,11 @@ def train(
         "seconds": round(time.monotonic() - start, 3),
         "index_base": dataset.index_base,
     }
-    return Tagger(pipeline, model, dataset.names(), LabelCounts.of(dataset.labels), facts=facts)
+    names, taxonomy = dataset.names(), dataset.taxonomy
+    if taxonomy is not None:
+        facts["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
+    counts = LabelCounts.of(dataset.labels)
+    return Tagger(pipeline, model, names, counts, taxonomy=taxonomy, facts=facts)
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Tagger:

@@ -25,7 +25,9 @@ register(Toy)
 # Settings that keep training short; the promises are the same for all settings.
 SMALL: dict[str, dict[str, object]] = {
     "dxml": {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32, "ensemble": 1},
+    "fusion": {"members": "knn,linear", "validation": 0.3},
     "glas": {"dim": 16, "epochs": 3, "batch_size": 32, "n_negatives": 4},
+    "hierarchicalxc": {"fanout": 2, "leaf_size": 3},
     "hyperbolic": {"dim": 8, "epochs": 3, "batch_size": 32, "neighbours": 5, "ensemble": 2},
     "knn": {"neighbours": 5},
     "seq2seq": {"width": 16, "layers": 1, "heads": 2, "epochs": 3, "batch_size": 32, "beams": 4},

@@ -13,8 +13,10 @@ from labelspace.cli import (
     evaluate,
     explain,
     info,
+    map,
     methods,
     plan,
+    plot,
     predict,
     train,
     update,
@@ -53,6 +55,8 @@ app.command("predict")(predict.predict)
 app.command("explain")(explain.explain)
 app.command("update")(update.update)
 app.command("compare")(compare.compare)
+app.command("map")(map.map_labels)
+app.add_typer(plot.app, name="plot")
 app.add_typer(data.app, name="data")
 app.command("methods")(methods.methods)
 app.command("info")(info.info)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import print_json, print_table
 from labelspace.errors import ParameterError
+
+if TYPE_CHECKING:
+    from labelspace.data.dataset import Dataset
+    from labelspace.tagger import Tagger
 
 
 def evaluate(
@@ -21,6 +25,9 @@ def evaluate(
     threshold: Annotated[
         float | None, typer.Option(help="Also F1 of labels scored at least this.")
     ] = None,
+    levels: Annotated[
+        bool, typer.Option("--levels", help="Also level by level of the taxonomy.")
+    ] = False,
     text: options.Text = "",
     label: options.Label = "",
     path: options.PathLevels = "",
@@ -30,7 +37,12 @@ def evaluate(
 ) -> None:
     """Precision, nDCG, recall, PSP and coverage at k, for all labels and by frequency.
 
+    --levels adds, for every level: precision, recall, F1 and accuracy of the labels given, the
+    same for labels of at most 25 training examples, and how often there was none to give (NA).
+
     Example: labelspace evaluate model/ test.jsonl.gz --json
+
+    Example: labelspace evaluate model/ test.parquet --path L0,L1,L2 --label brand --levels
     """
     from labelspace.data import read
     from labelspace.evaluation import metrics
@@ -55,10 +67,34 @@ def evaluate(
         propensity_from=propensity_from,  # type: ignore[arg-type]  # checked by evaluate
         threshold=threshold,
     )
+    by_level = _level_metrics(tagger, test, threshold) if levels else None
     if as_json:
-        print_json(found)
-    else:
-        _print_metrics(found, ks, f"{model} on {data}: {len(test):,} examples, in percent")
+        print_json(found if by_level is None else {**found, "by_level": by_level})
+        return
+    _print_metrics(found, ks, f"{model} on {data}: {len(test):,} examples, in percent")
+    if by_level is not None:
+        _print_levels(by_level)
+
+
+def _level_metrics(tagger: Tagger, test: Dataset, threshold: float | None) -> dict[str, Any]:
+    """A threshold, if given, decides on every set; else paths are chosen where there are any."""
+    from labelspace.data.levels import Levels
+    from labelspace.data.taxonomy import joined
+    from labelspace.evaluation.levels import RANKED, THRESHOLD, evaluate_levels
+
+    taxonomy = joined([tagger.taxonomy, test.taxonomy], test.names())
+    if taxonomy is None or tagger.label_counts is None:
+        raise ParameterError(
+            "--levels needs a taxonomy: --path columns, or hierarchy.tsv beside the data"
+        )
+    return evaluate_levels(
+        tagger.predict(test, RANKED),
+        test.labels,
+        tagger.label_counts.counts,
+        Levels.build(taxonomy, test.names()),
+        single_path=threshold is None and bool(tagger.facts.get("single_path")),
+        threshold=THRESHOLD if threshold is None else threshold,
+    )
 
 
 def _cut_offs(text: str) -> list[int]:
@@ -80,3 +116,28 @@ def _print_metrics(found: dict[str, Any], ks: list[int], title: str) -> None:
     f1 = [(group, v["micro-F1"], v["macro-F1"]) for group, v in groups.items() if "micro-F1" in v]
     if f1:
         print_table(("", "micro-F1", "macro-F1"), f1)
+
+
+def _print_levels(found: dict[str, Any]) -> None:
+    figures = ("examples", "precision", "recall", "micro-F1", "macro-F1", "accuracy")
+    for part, title in (
+        (None, f"All labels; given: {found['chosen']}"),
+        ("tail", "Tail labels: at most 25 training examples"),
+        ("head", "Head labels"),
+    ):
+        rows = []
+        for name, level in found["levels"].items():
+            values = level if part is None else level[part]
+            rows.append((name, *(values[figure] for figure in figures)))
+        print_table(("level", *figures), rows, title)
+    empty = [(name, *level["NA"].values()) for name, level in found["levels"].items()]
+    print_table(
+        ("level", "without a label", "kept empty", "missed a label"),
+        empty,
+        "NA: no label on the level; never a success above",
+    )
+    hierarchical = found["hierarchical"]
+    print_table(
+        ("exact path", *(f"hierarchical {name}" for name in hierarchical)),
+        [(found["exact path"], *hierarchical.values())],
+    )

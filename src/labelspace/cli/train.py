@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import ProgressBar, Stages, print_json, progress_bar, say
+from labelspace.cli.plot import HISTORY
 from labelspace.errors import LabelspaceError
+
+if TYPE_CHECKING:
+    from labelspace.methods.base import Method
 
 
 def train(
@@ -29,6 +34,9 @@ def train(
     checkpoint_minutes: Annotated[float, typer.Option(help="How often to checkpoint.")] = 5.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run stopped.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Drop an unfinished run.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Keep P@k and nDCG@k of each epoch with the model.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model and save it.
@@ -41,6 +49,7 @@ def train(
     from labelspace.memory import in_words
     from labelspace.methods.registry import method_class
     from labelspace.nn.callbacks import Checkpoint
+    from labelspace.nn.history import History
     from labelspace.store import size_in_bytes
 
     params = method_class(method).parse_parameters({"seed": str(seed), **options.settings(set_)})
@@ -58,12 +67,15 @@ def train(
                 callbacks=[
                     Checkpoint(unfinished, minutes=checkpoint_minutes, resume=resume),
                     ProgressBar(progress),
+                    *([History()] if history else []),
                 ],
                 on_stage=stages,
                 **params,
             )
             stages("saving")
             model.save(out)
+            if history:
+                _keep_history(out, model.method)
     except KeyboardInterrupt:
         if not unfinished.exists():
             raise LabelspaceError("interrupted before there was anything to keep") from None
@@ -80,6 +92,16 @@ def train(
         say(f"{out}: {method} on {facts['data']['points']:,} examples with "
             f"{facts['data']['labels']:,} labels, {in_words(facts['bytes'])}")  # fmt: skip
         say(f"next: labelspace evaluate {out} TEST, or labelspace predict {out} NEW")
+
+
+def _keep_history(out: Path, method: Method) -> None:
+    """The curve as a small file in the model directory, for `labelspace plot history`."""
+    epochs = getattr(method, "history_", None)
+    if epochs is None:
+        say(f"{method.name} is not trained in epochs: there is no history to keep")
+        return
+    text = json.dumps({"method": method.name, "epochs": epochs}, indent=1)
+    (out / HISTORY).write_text(text + "\n", encoding="utf-8")
 
 
 def _settle_unfinished(unfinished: Path, resume: bool, restart: bool) -> None:

@@ -9,10 +9,8 @@ import logging
 import math
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +18,14 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Dataset, Features
+from labelspace.data.levels import KIND_JOINT
 from labelspace.data.taxonomy import Taxonomy
+from labelspace.data.vocabulary import Vocabulary, hint
 from labelspace.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN_LABELS = ("error", "extend", "drop")
+LABELS = "labels"  # the column whose names are the labels as they are
 PATH_JOINT = " > "
 FEATURES = "features"
 FEATURE_INDICES, FEATURE_VALUES = "feature_indices", "feature_values"
@@ -42,6 +42,8 @@ class Columns:
     text             joined by line breaks, missing values skipped
     labels           their union; a list of names, or one name, or names with separators between
     id               text or a whole number
+                     beside a path, a label of the column brand is `brand: NAME`, as a category may
+                     bear the same name; the column `labels` holds names as they are
     path             a category path: one list column, or one column a level, the root first
     numbers          numeric columns that become the (dense) features
     label_separator  splits text cells into labels; None: "|" in CSV and TSV, no splitting
@@ -51,7 +53,7 @@ class Columns:
     """
 
     text: tuple[str, ...] = ("text",)
-    labels: tuple[str, ...] = ("labels",)
+    labels: tuple[str, ...] = (LABELS,)
     id: str | None = "id"
     path: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
@@ -69,6 +71,10 @@ class Columns:
         names = {*self.text, *self.labels, *self.path, *self.numbers}
         names |= {FEATURES, FEATURE_INDICES, FEATURE_VALUES}
         return names if self.id is None else names | {self.id}
+
+    def kind(self, column: str) -> str:
+        """What stands before the names of a label column."""
+        return f"{column}{KIND_JOINT}" if self.path and column != LABELS else ""
 
     def asked_for(self, require_labels: bool) -> list[str]:
         """The columns that must exist because the user named them."""
@@ -137,7 +143,11 @@ class RowParser:
         return Example(
             id=self._id(record, line),
             text=self._text(record, line),
-            labels=[name for cell in columns.labels for name in self._labels(record, cell, line)],
+            labels=[
+                columns.kind(column) + name
+                for column in columns.labels
+                for name in self._labels(record, column, line)
+            ],
             path=self._path_prefixes(record, line) if columns.path else [],
             numbers=[self._number(record.get(name), name, line) for name in columns.numbers],
             features=None if columns.numbers else self._features(record, line),
@@ -266,36 +276,6 @@ class RowParser:
         return list(zip(indices, values, strict=True))
 
 
-class Vocabulary:
-    """Label names and their ids: closed or open at the end, as `unknown` says."""
-
-    def __init__(self, names: Sequence[str] | None, unknown: str, source: Path) -> None:
-        self.index = {name: i for i, name in enumerate(names or ())}
-        self.unknown = "extend" if names is None else unknown
-        self.source = source
-        self.dropped = 0
-
-    def ids(self, names: Iterable[str], line: int) -> set[int]:
-        """Each id once: lists in the wild repeat a label."""
-        index = self.index
-        found = set()
-        for name in names:
-            if name in index:
-                found.add(index[name])
-            elif self.unknown == "extend":
-                found.add(index.setdefault(name, len(index)))
-            elif self.unknown == "drop":
-                self.dropped += 1
-            else:
-                raise DataError(
-                    f"the label {name!r} is not among the {len(index)} known ones"
-                    f"{hint(name, index)} unknown_labels='extend' adds such labels, 'drop' skips",
-                    path=self.source,
-                    line=line,
-                )
-        return found
-
-
 class Gatherer:
     """Examples in, Datasets out; holds no more than what came since the last `take`."""
 
@@ -375,14 +355,6 @@ def _csr(values: np.ndarray, indices: array[int], ends: array[int], width: int) 
     )
     matrix.sort_indices()
     return matrix
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: `; did you mean ...?`, or just a full stop."""
-    # Bounded, as a label vocabulary may hold millions of names.
-    candidates = {k.casefold(): k for k in islice(known, 100_000) if abs(len(k) - len(name)) < 4}
-    near = get_close_matches(name.casefold(), candidates, n=1)
-    return f"; did you mean {candidates[near[0]]!r}?" if near else "."
 
 
 def _is_missing(value: Any) -> bool:

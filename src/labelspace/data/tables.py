@@ -23,13 +23,12 @@ from labelspace.data.columns import (
     FEATURE_INDICES,
     FEATURE_VALUES,
     FEATURES,
-    UNKNOWN_LABELS,
     Columns,
     Gatherer,
     RowParser,
-    Vocabulary,
 )
 from labelspace.data.dataset import Dataset
+from labelspace.data.vocabulary import UNKNOWN_LABELS, Vocabulary
 from labelspace.errors import DataError, ParameterError
 
 TABLE_FORMATS = ("jsonl", "csv", "tsv", "parquet")

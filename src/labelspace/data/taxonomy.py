@@ -48,7 +48,12 @@ class Taxonomy:
 
     def depths(self) -> np.ndarray:
         """Longest distance from a root, per node."""
-        return _longest_depths(self.edges, len(self.node_names))
+        return longest_depths(self.edges, len(self.node_names))
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The edges as (child name, parent name)."""
+        for child, parent in self.edges.tolist():
+            yield self.node_names[child], self.node_names[parent]
 
     @classmethod
     def from_names(cls, pairs: Iterable[tuple[str, str]], label_names: Sequence[str]) -> Taxonomy:
@@ -60,6 +65,15 @@ class Taxonomy:
         ]
         array = np.unique(np.array(edges, dtype=np.int64).reshape(-1, 2), axis=0)
         return cls(tuple(index), array, len(label_names))
+
+
+def joined(parts: Iterable[Taxonomy | None], label_names: Sequence[str]) -> Taxonomy | None:
+    """The edges of several taxonomies over these labels; None if there is none."""
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    pairs = (pair for part in present for pair in part.pairs())
+    return Taxonomy.from_names(pairs, label_names)
 
 
 def read_taxonomy(path: PathLike, label_names: Sequence[str]) -> Taxonomy:
@@ -115,7 +129,7 @@ def write_taxonomy(taxonomy: Taxonomy, path: PathLike) -> None:
             stream.write(f"{names[child]}\t{names[parent]}\n".encode())
 
 
-def _longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:
+def longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:
     """Depth by peeling off nodes whose parents are all done; -1 marks nodes on or below a cycle."""
     children, parents = edges[:, 0], edges[:, 1]
     order = np.argsort(parents, kind="stable")
@@ -135,7 +149,7 @@ def _longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:
 
 
 def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
-    depths = _longest_depths(edges, len(names))
+    depths = longest_depths(edges, len(names))
     if (depths >= 0).all():
         return
     stuck = set(np.flatnonzero(depths < 0).tolist())

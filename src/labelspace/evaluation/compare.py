@@ -18,7 +18,9 @@ import numpy as np
 
 from labelspace.arrays import write_arrays
 from labelspace.data.dataset import Dataset
+from labelspace.data.levels import Levels
 from labelspace.data.stats import statistics
+from labelspace.data.taxonomy import joined
 from labelspace.errors import LabelspaceError
 from labelspace.evaluation.peers import check_peer_name
 from labelspace.features.pipeline import pipeline_for
@@ -90,7 +92,10 @@ def compare(
         if train.taxonomy is not None:
             arrays["taxonomy.edges"] = train.taxonomy.edges
             arrays["taxonomy.nodes"] = np.array(len(train.taxonomy))
-        write_arrays(data, arrays)
+        levels = _levels(train, test)
+        if levels is not None:
+            arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}
+        write_arrays(data, arrays, None if levels is None else _level_facts(levels, train))
         del X_train, matrices, arrays
         for entrant in field_of:
             runs = [
@@ -100,6 +105,22 @@ def compare(
             report["entrants"].append(result)
             on_result(result)
     return report
+
+
+def _levels(train: Dataset, test: Dataset) -> Levels | None:
+    """Those of the test labels, the training labels first among them; None without a taxonomy."""
+    taxonomy = joined([train.taxonomy, test.taxonomy], test.names())
+    return None if taxonomy is None else Levels.build(taxonomy, test.names())
+
+
+def _level_facts(levels: Levels, train: Dataset) -> dict[str, str]:
+    """What an entrant must know of the levels beside their arrays."""
+    facts = {
+        "names": levels.names,
+        "depth": levels.depth,
+        "single_path": levels.one_label_each(train.labels),
+    }
+    return {"levels": json.dumps(facts)}
 
 
 def machine() -> dict[str, Any]:
@@ -186,6 +207,8 @@ def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
     for key in (*METRICS, *COSTS):
         result[key] = float(np.mean([run[key] for run in runs]))
     result["bands"] = runs[0].get("bands", {})
+    if "by_level" in runs[0]:
+        result["by_level"] = runs[0]["by_level"]
     if len(runs) > 1:
         result["spread"] = {key: float(np.std([run[key] for run in runs])) for key in METRICS}
         result["runs"] = [{key: run[key] for key in (*METRICS, *COSTS)} for run in runs]

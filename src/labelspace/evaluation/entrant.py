@@ -19,8 +19,10 @@ from scipy.sparse import csr_matrix
 
 from labelspace import store
 from labelspace.arrays import read_arrays
+from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import LabelspaceError
+from labelspace.evaluation.levels import RANKED, evaluate_levels
 from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.ranking import Ranking
 from labelspace.sparse import unpack_csr
@@ -32,21 +34,24 @@ WARM_UP = 20
 def main(directory: Path) -> None:
     """Read the job, run it, write its result or its error."""
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
-    arrays, _ = read_arrays(Path(job["data"]))
+    arrays, facts = read_arrays(Path(job["data"]))
     try:
-        result = measure(job, arrays, directory)
+        result = measure(job, arrays, facts, directory)
     except LabelspaceError as error:
         result = {"error": str(error)}
     (directory / "result.json").write_text(json.dumps(result), encoding="utf-8")
 
 
-def measure(job: dict[str, Any], arrays: dict[str, np.ndarray], directory: Path) -> dict[str, Any]:
+def measure(
+    job: dict[str, Any], arrays: dict[str, np.ndarray], facts: dict[str, str], directory: Path
+) -> dict[str, Any]:
     """Accuracy, time, size and memory of the entrant that the job names."""
     data = {name: unpack_csr(name, arrays) for name in ("X_train", "Y_train", "X_test", "Y_test")}
     if job["kind"] == "peer":
-        ranking, costs = _run_peer(job, data, directory)
+        ranking, ranked, costs = _run_peer(job, data, directory)
     else:
-        ranking, costs = _run_method(job, data, _taxonomy(arrays), directory)
+        ranking, ranked, costs = _run_method(job, data, _taxonomy(arrays), directory)
+    costs["peak_mb"] = peak_bytes() / 1e6
     metrics = evaluate(
         ranking,
         data["Y_test"],
@@ -54,7 +59,23 @@ def measure(job: dict[str, Any], arrays: dict[str, np.ndarray], directory: Path)
         propensity=tuple(job["propensity"]),
         propensity_from=job["propensity_from"],
     )
-    return {**metrics, **costs, "peak_mb": peak_bytes() / 1e6}
+    if "levels" in facts:
+        metrics["by_level"] = _by_level(ranked(RANKED), data, arrays, json.loads(facts["levels"]))
+    return {**metrics, **costs}
+
+
+def _by_level(
+    ranking: Ranking,
+    data: dict[str, csr_matrix],
+    arrays: dict[str, np.ndarray],
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    edges = unpack_csr("levels.edges", arrays)
+    levels = Levels(tuple(facts["names"]), arrays["levels.of"], facts["depth"], edges)
+    counts = np.bincount(data["Y_train"].indices, minlength=data["Y_train"].shape[1])
+    return evaluate_levels(
+        ranking, data["Y_test"], counts, levels, single_path=facts["single_path"]
+    )
 
 
 def peak_bytes() -> int:
@@ -74,7 +95,8 @@ def peak_bytes() -> int:
 
 def _run_method(
     job: dict[str, Any], data: dict[str, csr_matrix], taxonomy: Taxonomy | None, directory: Path
-) -> tuple[Ranking, dict[str, Any]]:
+) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
+    """The ranking of the test examples, how to have a longer one, and what it cost."""
     from labelspace.features.pipeline import FeaturePipeline
     from labelspace.methods.registry import method_class
     from labelspace.tagger import Tagger
@@ -90,12 +112,12 @@ def _run_method(
     ranking, times = _ask(method.predict, data["X_test"], job["k"])
     size = store.size_in_bytes(place) - (place / "labels.json").stat().st_size
     costs = {"params": method.get_params(), "train_s": train_s, "model_mb": size / 1e6, **times}
-    return ranking, costs
+    return ranking, lambda k: method.predict(data["X_test"], k), costs
 
 
 def _run_peer(
     job: dict[str, Any], data: dict[str, csr_matrix], directory: Path
-) -> tuple[Ranking, dict[str, Any]]:
+) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
     from labelspace.evaluation.peers import as_ranking, make_peer
 
     peer = make_peer(job["name"], directory)
@@ -104,9 +126,11 @@ def _run_peer(
     peer.fit()
     train_s = time.perf_counter() - start
     model_mb = store.size_in_bytes(peer.saved()) / 1e6
-    answers, times = _ask(peer.predict, peer.questions(data["X_test"]), job["k"])
+    questions = peer.questions(data["X_test"])
+    answers, times = _ask(peer.predict, questions, job["k"])
     costs = {"params": peer.params, "train_s": train_s, "model_mb": model_mb, **times}
-    return as_ranking(answers, job["k"]), costs
+    ranking = as_ranking(answers, job["k"])
+    return ranking, lambda k: as_ranking(peer.predict(questions, k), k), costs
 
 
 def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:

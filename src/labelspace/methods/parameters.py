@@ -120,6 +120,10 @@ def choice(help: str, *options: str, none: bool = False) -> Parameter:
     return Parameter("choice", help, options=options, none=none)
 
 
+def text(help: str) -> Parameter:
+    return Parameter("text", help)
+
+
 def layers(help: str, *, none: bool = False) -> Parameter:
     return Parameter("layers", help, none=none)
 

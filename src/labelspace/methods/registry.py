@@ -14,8 +14,14 @@ _HOMES = {
     "random": "labelspace.methods.baselines:Random",
     "dxml": "labelspace.methods.dxml:DXML",
     "glas": "labelspace.methods.glas:GLaS",
+    "hierarchicalxc": "labelspace.methods.hierarchicalxc:HierarchicalXC",
     "hyperbolic": "labelspace.methods.hyperbolic:Hyperbolic",
+    "fusion": "labelspace.methods.fusion:Fusion",
     "knn": "labelspace.methods.knn:KNN",
+    "linear": "labelspace.methods.linear:Linear",
+    "neuralxc": "labelspace.methods.neuralxc:NeuralXC",
+    "seq2seq": "labelspace.methods.seq2seq:Seq2Seq",
+    "treespace": "labelspace.methods.treespace:TreeSpace",
 }
 DEFAULT_METHOD = "knn"
 _registered: dict[str, type[Method]] = {}

@@ -1,0 +1,203 @@
+"""Hyperbolic against flat space, the shape of the learned space, and what a learner costs.
+
+    python benchmarks/hyperbolic.py tables FOLDER... [--rows N]   dimensions x learners x geometry
+    python benchmarks/hyperbolic.py shape FOLDER [--dim N]        norms, depths, taxonomy rebuilt
+    python benchmarks/hyperbolic.py bits FOLDER [--rows N]        float16 and 8-bit points
+
+Both geometries get the same care: for every set, dimension and geometry, alpha and the number of
+epochs are chosen on a cut of the training data by one learner out of the same grid. Each part
+writes benchmarks/results/hyperbolic-PART.json and a table beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import time
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from labelspace.data import read_split
+from labelspace.data.dataset import Dataset
+from labelspace.evaluation.metrics import evaluate
+from labelspace.features.pipeline import pipeline_for
+from labelspace.methods.hyperbolic import Hyperbolic
+from labelspace.nn.trainer import cut_validation
+from labelspace.search.lorentz import ExactNeighbours
+
+RESULTS = Path(__file__).parent / "results"
+COLUMNS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
+DIMS, LEARNERS, GEOMETRIES = (5, 10, 25, 50), (1, 3, 6, 9, 15), ("hyperbolic", "euclidean")
+GRID = {"alpha": (10.0, 20.0, 40.0), "epochs": (5, 15)}
+MOST_TESTED = 5000
+
+
+def load(folder: Path, rows: int | None) -> tuple[Any, Dataset, Any, Any]:
+    """Features and data; a random sample of the training rows where asked for."""
+    train, test = read_split(folder)
+    pipeline = pipeline_for(train, "tfidf")
+    X, X_test = pipeline.fit_transform(train), pipeline.transform(test)[:MOST_TESTED]
+    chosen = np.random.default_rng(0).permutation(X.shape[0])[:rows]
+    return X[chosen], train, X_test, (train.labels[chosen], test.labels[:MOST_TESTED])
+
+
+def figures(model: Hyperbolic, X: Any, Y: Any, Y_train: Any) -> dict[str, float]:
+    found = evaluate(model.predict(X, 5), Y, Y_train, bands=False)
+    return {key: found[key] for key in COLUMNS}
+
+
+def first(model: Hyperbolic, count: int) -> Hyperbolic:
+    """The model with its first learners alone."""
+    fewer = copy.copy(model)
+    for name in ("spaces_", "points_", "indexes_", "label_indexes_"):
+        setattr(fewer, name, getattr(model, name)[:count])
+    return fewer
+
+
+def chosen_settings(X: Any, Y: Any, dim: int, geometry: str) -> dict[str, Any]:
+    rows, cut = cut_validation(X.shape[0], 0.1, 1)
+
+    def score(setting: dict[str, Any]) -> float:
+        model = Hyperbolic(dim=dim, geometry=geometry, **setting).fit(X[rows], Y[rows])
+        return figures(model, X[cut], Y[cut], Y[rows])["nDCG@5"]
+
+    settings = [dict(zip(GRID, values, strict=True)) for values in product(*GRID.values())]
+    return max(settings, key=score)
+
+
+def tables(folders: list[Path], rows: int | None) -> list[dict[str, Any]]:
+    found = []
+    for folder in folders:
+        X, _, X_test, (Y, Y_test) = load(folder, rows)
+        for dim, geometry in product(DIMS, GEOMETRIES):
+            setting = chosen_settings(X, Y, dim, geometry)
+            start = time.perf_counter()
+            model = Hyperbolic(dim=dim, geometry=geometry, ensemble=max(LEARNERS), **setting)
+            model.fit(X, Y)
+            each = (time.perf_counter() - start) / max(LEARNERS)
+            for count in LEARNERS:
+                row = {"set": folder.name, "rows": X.shape[0], "dim": dim, "geometry": geometry}
+                row |= {"learners": count, **figures(first(model, count), X_test, Y_test, Y)}
+                found.append({**row, **setting, "train_s each": each})
+            print(found[-1], flush=True)
+    return found
+
+
+def rebuilt(points: np.ndarray, taxonomy: Any, seen: np.ndarray, geometry: str) -> float:
+    """Mean average precision of a label's parents and children among its nearest labels.
+
+    As Nickel & Kiela report, over at most 2,000 labels that occur and have such kin.
+    """
+    kin: dict[int, set[int]] = {}
+    for child, parent in taxonomy_edges(taxonomy):
+        if seen[child] and seen[parent]:
+            kin.setdefault(int(child), set()).add(int(parent))
+            kin.setdefault(int(parent), set()).add(int(child))
+    order = np.random.default_rng(0).permutation(sorted(kin))[:2000]
+    known = np.flatnonzero(seen)
+    index = ExactNeighbours(points[known], geometry)
+    precisions = []
+    near, _ = index.search(points[order], min(1000, len(known)))
+    for label, ids in zip(order, near, strict=True):
+        ranked = [known[i] for i in ids if known[i] != label]
+        hits = np.array([other in kin[label] for other in ranked])
+        at = np.flatnonzero(hits)
+        precisions.append(((np.arange(len(at)) + 1) / (at + 1)).sum() / len(kin[label]))
+    return float(np.mean(precisions))
+
+
+def taxonomy_edges(taxonomy: Any) -> np.ndarray:
+    """(edges, 2) child and parent, of edges between labels."""
+    return taxonomy.edges[(taxonomy.edges < taxonomy.n_labels).all(axis=1)]
+
+
+def shape(folder: Path, dim: int, rows: int | None) -> list[dict[str, Any]]:
+    X, train, _, (Y, _) = load(folder, rows)
+    counts = np.asarray(Y.sum(axis=0)).ravel()
+    found = []
+    for geometry in GEOMETRIES:
+        model = Hyperbolic(dim=dim, geometry=geometry).fit(X, Y)
+        points = model.label_vectors_
+        norms = np.linalg.norm(points, axis=1)
+        row: dict[str, Any] = {"set": folder.name, "dim": dim, "geometry": geometry}
+        for least in (1, 5, 20):
+            often = counts >= least
+            row[f"norm ~ frequency, {least}+ examples"] = spearman(norms[often], counts[often])
+        if train.taxonomy is not None:
+            depth = np.asarray(train.taxonomy.depths())[: len(norms)]
+            row["norm ~ depth"] = spearman(norms[counts > 0], depth[counts > 0])
+            row["taxonomy rebuilt, MAP"] = rebuilt(points, train.taxonomy, counts > 0, geometry)
+        found.append(row)
+        print(row, flush=True)
+    return found
+
+
+def spearman(one: np.ndarray, other: np.ndarray) -> float:
+    return float(spearmanr(one, other).statistic)
+
+
+def bits(folder: Path, rows: int | None) -> list[dict[str, Any]]:
+    """What shorter points cost in precision, and a learner in megabytes and milliseconds."""
+    X, _, X_test, (Y, Y_test) = load(folder, rows)
+    model = Hyperbolic(dim=50, ensemble=3).fit(X, Y)
+    learner = sum(a.nbytes for a in first(model, 1).state().values()) / 1e6
+
+    def rounded(points: np.ndarray, kind: str) -> np.ndarray:
+        if kind == "float32":
+            return points
+        if kind == "float16":
+            return points.astype(np.float16).astype(np.float32)
+        step = np.abs(points).max(axis=0) / 127
+        return (np.rint(points / step) * step).astype(np.float32)
+
+    found = []
+    for kind in ("float32", "float16", "8 bits"):
+        shorter = copy.copy(model)
+        shorter.points_ = [rounded(points, kind) for points in model.points_]
+        shorter.indexes_ = [ExactNeighbours(points, "hyperbolic") for points in shorter.points_]
+        start = time.perf_counter()
+        row = figures(shorter, X_test, Y_test, Y)
+        each = 1e3 * (time.perf_counter() - start) / X_test.shape[0]
+        found.append(
+            {"set": folder.name, "points": kind, **row, "ms, exact": each, "MB a learner": learner}
+        )
+        print(found[-1], flush=True)
+    return found
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    head = list(rows[0])
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["tables", "shape", "bits"])
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--rows", type=int, help="training rows; all by default")
+    parser.add_argument("--dim", type=int, default=10)
+    options = parser.parse_args()
+    if options.part == "tables":
+        rows = tables(options.folders, options.rows)
+    elif options.part == "shape":
+        rows = [r for f in options.folders for r in shape(f, options.dim, options.rows)]
+    else:
+        rows = [r for f in options.folders for r in bits(f, options.rows)]
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"hyperbolic-{options.part}.json"
+    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(table(rows), encoding="utf-8")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

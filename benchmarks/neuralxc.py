@@ -1,0 +1,132 @@
+"""NeuralXC on real data beside the baselines, its ablations, and its curves over the epochs.
+
+    python benchmarks/neuralxc.py FOLDER... [--settings NAME,...] [--held-out SHARE] [--examples N]
+
+Writes benchmarks/results/neuralxc.json, a table beside it, and neuralxc-SET.png: P@k and nDCG@k on
+training and test data after each epoch of the first setting. FOLDER holds train and test files;
+with --held-out, a cut of the training file stands for the test file, which is not opened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from scipy.sparse import csr_matrix
+
+from labelspace.data import read, read_split
+from labelspace.evaluation.curves import curves_picture
+from labelspace.evaluation.metrics import evaluate
+from labelspace.features.pipeline import pipeline_for
+from labelspace.methods.base import Method
+from labelspace.methods.baselines import MostCommon, Random
+from labelspace.methods.neuralxc import NeuralXC
+from labelspace.methods.neuralxc_network import PRESETS
+from labelspace.nn.callbacks import Callback
+from labelspace.nn.history import History
+from labelspace.nn.trainer import cut_validation
+from labelspace.sparse import unit_rows
+
+RESULTS = Path(__file__).parent / "results"
+COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "alone": {"neighbours": 0, "ensemble": 1},
+    "classification-only": {"alpha": 0.0, "beta": 0.0},
+    "pretrained": {"pretrain": 5},
+    "paper": {},  # the set's preset
+}
+
+Part = tuple[csr_matrix, csr_matrix]
+
+
+def parts_of(folder: Path, held_out: float, examples: int | None) -> tuple[Part, Part]:
+    """Features and labels to train on and to measure on."""
+    if held_out:
+        train = read(next(folder.glob("train.*")))
+        rows, cut = cut_validation(len(train), held_out)
+        X, Y = pipeline_for(train, "tfidf").fit_transform(train), train.labels
+        fitted, measured = (X[rows], Y[rows]), (X[cut], Y[cut])
+    else:
+        train, test = read_split(folder)
+        pipeline = pipeline_for(train, "tfidf")
+        fitted = (pipeline.fit_transform(train), train.labels)
+        measured = (pipeline.transform(test), test.labels)
+    return (fitted[0][:examples], fitted[1][:examples]), measured
+
+
+def judged(model: Method, train: Part, test: Part, callbacks: list[Callback]) -> dict[str, float]:
+    start = time.perf_counter()
+    model.fit(*train, callbacks=callbacks)
+    seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    ranking = model.predict(test[0], 5)
+    each = 1e3 * (time.perf_counter() - start) / len(ranking)
+    found = evaluate(ranking, test[1], train[1], bands=False)
+    return {**{key: found[key] for key in COLUMNS}, "train_s": seconds, "ms": each}
+
+
+class TestHistory(History):
+    """The curve with test examples beside those that training watches."""
+
+    def __init__(self, test: Part) -> None:
+        super().__init__()
+        self.test = (unit_rows(test[0]), test[1])
+
+    def on_epoch(self, run: Any) -> None:
+        self.parts["valid"] = self.test
+        super().on_epoch(run)
+
+
+def on_folder(folder: Path, names: list[str], train: Part, test: Part) -> list[dict[str, Any]]:
+    """A row an entrant; the first setting's curve is drawn."""
+    models: dict[str, Method] = {"random": Random(), "most-common": MostCommon()}
+    for name in names:
+        params = dict(SETTINGS[name])
+        if name == "paper":
+            if folder.name not in PRESETS:
+                continue
+            params = {"preset": folder.name}
+        models[name] = NeuralXC(**params)
+    rows = []
+    for name, model in models.items():
+        drawn = name == names[0]
+        found = judged(model, train, test, [TestHistory(test)] if drawn else [])
+        rows.append({"set": folder.name, "entrant": name, **found})
+        print(rows[-1], flush=True)
+        if drawn and isinstance(model, NeuralXC):
+            picture = curves_picture(model.history_, f"neuralxc on {folder.name}", "png")
+            (RESULTS / f"neuralxc-{folder.name}.png").write_bytes(picture)
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    names = list(rows[0])
+    lines = [names, ["---"] * len(names)]
+    lines += [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in r.values()] for r in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--settings", default=",".join(SETTINGS))
+    parser.add_argument("--held-out", type=float, default=0.0)
+    parser.add_argument("--examples", type=int, help="to train on at most")
+    options = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    for folder in options.folders:
+        train, test = parts_of(folder, options.held_out, options.examples)
+        rows += on_folder(folder, options.settings.split(","), train, test)
+    kept = {"held_out": options.held_out, "examples": options.examples, "rows": rows}
+    (RESULTS / "neuralxc.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (RESULTS / "neuralxc.md").write_text(table(rows))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

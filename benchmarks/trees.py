@@ -1,0 +1,130 @@
+"""Label trees: which one classifies best, and what a tree costs as labels grow.
+
+    python benchmarks/trees.py compare FOLDER... [--cut] [--rows N]
+    python benchmarks/trees.py grow [--labels N,N,...] [--points N]
+
+`compare` trains `hierarchicalxc` (one tree, logistic loss) on each kind of tree and
+measures on the test file, or with --cut on a tenth of the training file. A tree by taxonomy needs a
+hierarchy.tsv. `grow` makes synthetic data with more and more labels and reports time to build and
+train, nodes opened and milliseconds an example. Both write benchmarks/results/trees-*.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelspace.data import Dataset, read_split
+from labelspace.data.synthetic_sparse import SparseShape, make_sparse
+from labelspace.evaluation.metrics import evaluate
+from labelspace.features.pipeline import pipeline_for
+from labelspace.labels.clustering import TREE_KINDS
+from labelspace.methods.base import as_csr
+from labelspace.methods.hierarchicalxc import HierarchicalXC
+
+RESULTS = Path(__file__).resolve().parent / "results"
+METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
+COSTS = ("train_s", "ms", "opened", "depth", "leaf_depth", "mb")
+
+
+def measured(model: HierarchicalXC, train: tuple[Any, Any], test: tuple[Any, Any], **options: Any):
+    """Fit and predict; accuracy, shape of the tree and costs."""
+    start = time.perf_counter()
+    model.fit(*train, **options)
+    train_s = time.perf_counter() - start
+    model.predict(test[0][:10], 5)  # compiled by now
+    start = time.perf_counter()
+    ranking = model.predict(test[0], 5)
+    ms = 1000 * (time.perf_counter() - start) / test[0].shape[0]
+    _, _, opened = model.find(model.inputs_(test[0]), 0, 5)
+    tree = model.trees_[0]
+    found = evaluate(ranking, test[1], train[1], bands=False)
+    return {
+        **{name: found[name] for name in METRICS},
+        "train_s": train_s,
+        "ms": ms,
+        "opened": float(opened.mean()),
+        "depth": int(tree.depth.max()),
+        "leaf_depth": float(tree.depth[tree.leaves].mean()),
+        "mb": sum(array.nbytes for array in model.state().values()) / 1e6,
+    }
+
+
+def compare_trees(folder: Path, cut: bool, rows: int | None) -> list[dict[str, Any]]:
+    train, test = read_split(folder)
+    if cut:
+        train, test = train.split(0.1)
+    if rows is not None and rows < len(train):
+        train = train.take(np.arange(rows))
+    pipeline = pipeline_for(train, "tfidf")
+    X, X_test = as_csr(pipeline.fit_transform(train)), as_csr(pipeline.transform(test))
+    lines = []
+    for kind in TREE_KINDS:
+        if kind == "taxonomy" and train.taxonomy is None:
+            continue
+        model = HierarchicalXC(tree=kind, ensemble=1, loss="logistic")
+        found = measured(model, (X, train.labels), (X_test, test.labels), taxonomy=train.taxonomy)
+        lines.append({"set": folder.name, "tree": kind, **found})
+        print(table(lines[-1:]).splitlines()[-1], flush=True)
+    return lines
+
+
+def grow_labels(sizes: list[int], points: int) -> list[dict[str, Any]]:
+    lines = []
+    for size in sizes:
+        shape = SparseShape(points=max(points, size), features=max(10_000, size), labels=size)
+        data: Dataset = make_sparse(shape)
+        train, test = data.split(min(0.1, 2000 / len(data)))
+        X, X_test = as_csr(train.features), as_csr(test.features)
+        model = HierarchicalXC(ensemble=1, loss="squared_hinge")
+        found = measured(model, (X, train.labels), (X_test, test.labels))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        lines.append({"set": f"{size:,} labels", "tree": "kmeans", **found, "peak_mb": peak})
+        print(table(lines[-1:]).splitlines()[-1], flush=True)
+    return lines
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    head = ("set", "tree", *METRICS, *COSTS)
+    rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for line in lines:
+        cells = [f"{line[key]:.2f}" for key in METRICS] + [f"{line[key]:.3g}" for key in COSTS]
+        rows.append("| " + " | ".join((line["set"], line["tree"], *cells)) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    of_trees = commands.add_parser("compare", help="kinds of trees on data sets")
+    of_trees.add_argument("folders", nargs="+", type=Path)
+    of_trees.add_argument("--cut", action="store_true", help="a tenth of the training file as test")
+    of_trees.add_argument("--rows", type=int, help="training examples at most")
+    of_sizes = commands.add_parser("grow", help="cost as labels grow")
+    of_sizes.add_argument("--labels", default="1000,10000,100000,1000000")
+    of_sizes.add_argument("--points", type=int, default=100_000, help="at least; else one a label")
+    options = parser.parse_args()
+    if options.command == "compare":
+        lines = [
+            line
+            for folder in options.folders
+            for line in compare_trees(folder, options.cut, options.rows)
+        ]
+    else:
+        sizes = [int(size) for size in options.labels.split(",")]
+        lines = grow_labels(sizes, options.points)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"trees-{options.command}.json"
+    path.write_text(json.dumps(lines, indent=2) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(table(lines), encoding="utf-8")
+    print(table(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""TreeSpace: what each of its parts is worth, and what its search costs as the tree grows.
+
+    python benchmarks/treespace.py ablations FOLDER... [--settings NAME,...] [--set NAME=VALUE]
+    python benchmarks/treespace.py search [--labels 1000,10000,100000,1000000] [--queries N]
+
+Each writes benchmarks/results/treespace-PART.json and a table beside it. FOLDER holds train and
+test files with a taxonomy. `search` grows a synthetic tree of 16 children a node with labels on its
+leaves, and asks for examples that lie near a leaf's path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelspace.data import read_split
+from labelspace.data.levels import Levels
+from labelspace.data.taxonomy import joined
+from labelspace.evaluation.levels import RANKED, evaluate_levels
+from labelspace.evaluation.metrics import evaluate
+from labelspace.features.pipeline import pipeline_for
+from labelspace.methods.ranking import Ranking
+from labelspace.methods.treespace import TreeSpace
+from labelspace.methods.treespace_nodes import Nodes
+from labelspace.methods.treespace_search import TreeIndex
+from labelspace.methods.treespace_space import Layout
+
+RESULTS = Path(__file__).parent / "results"
+METRICS = ("P@1", "P@3", "P@5", "PSP@3", "PSP@5")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "no-prediction": {"prediction": 0.0},
+    "top-levels-first": {"level_weight": 0.5},
+    "deep-levels-first": {"level_weight": 2.0},
+    "no-consistency": {"consistency": 0.0},
+    "no-regularisation": {"regularisation": 0.0},
+    "constant-dimension": {"top_dim": 512},
+    "projections-shared": {"projections": "shared"},
+    "projections-low-rank": {"projections": "low-rank"},
+    "projections-node": {"projections": "node", "dim": 128, "top_dim": 32},
+    "no-votes": {"neighbours": 0},
+    "no-lean": {"lean": 0.0},
+}
+FAN, DIM, SPREAD, NOISE, SHARPNESS = 16, 64, 1.0, 0.6, 12.0
+BEAMS = (0, 8, 16, 32, 64)
+
+
+def ablations(
+    folders: list[Path], names: list[str], changes: dict[str, Any]
+) -> list[dict[str, Any]]:
+    rows = []
+    for folder in folders:
+        train, test = read_split(folder)
+        pipeline = pipeline_for(train, "tfidf")
+        X, X_test = pipeline.fit_transform(train), pipeline.transform(test)
+        taxonomy = joined([train.taxonomy, test.taxonomy], test.names())
+        levels = None if taxonomy is None else Levels.build(taxonomy, test.names())
+        counts = np.bincount(train.labels.indices, minlength=train.n_labels)
+        for name in names:
+            start = time.perf_counter()
+            model = TreeSpace(**{**changes, **SETTINGS[name]})
+            model.fit(X, train.labels, taxonomy=train.taxonomy)
+            row: dict[str, Any] = {"set": folder.name, "setting": name}
+            row["train_s"] = time.perf_counter() - start
+            best = model.predict(X_test, RANKED)
+            found = evaluate(best, test.labels, train.labels, bands=False)
+            row |= {key: found[key] for key in METRICS}
+            if levels is not None:
+                single = levels.one_label_each(train.labels)
+                by_level = evaluate_levels(best, test.labels, counts, levels, single_path=single)
+                row["exact path"] = by_level["exact path"]
+                row["hierarchical F1"] = by_level["hierarchical"]["F1"]
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def synthetic_index(n_labels: int, beam: int, rng: np.random.Generator) -> tuple[TreeIndex, Layout]:
+    """A tree in which a child lies near its parent; labels hang on the last level."""
+    sizes = [n_labels]
+    while sizes[0] > FAN:
+        sizes.insert(0, -(-sizes[0] // FAN))
+    starts = np.concatenate([[0, 1], 1 + np.cumsum(sizes)])
+    parent = np.concatenate([starts[level] + np.arange(m) // FAN for level, m in enumerate(sizes)])
+    parent[: sizes[0]] = 0
+    n = len(parent) + 1
+    label = np.concatenate([np.full(n - n_labels, -1), np.arange(n_labels)])
+    edges = np.stack([np.arange(1, n), parent], axis=1).astype(np.int32)
+    nodes = Nodes(edges, label.astype(np.int32), np.zeros(n, bool))
+    layout = Layout.of(nodes, DIM, DIM, len(sizes))
+    vectors: list[np.ndarray] = []
+    for level, m in enumerate(sizes):
+        own = rng.standard_normal((m, DIM), np.float32)
+        above = vectors[level - 1][np.arange(m) // FAN] if level else np.zeros_like(own)
+        mixed = above + SPREAD * own / np.sqrt(np.float32(DIM))
+        vectors.append(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
+    scale, bias = np.full(len(sizes), SHARPNESS), np.full(n, -0.6 * SHARPNESS, np.float32)
+    return TreeIndex.build(nodes, layout, vectors, scale, bias, n_labels, beam), layout
+
+
+def synthetic_queries(index: TreeIndex, layout: Layout, n: int, rng: np.random.Generator) -> Any:
+    """Points near the path of a leaf, in every space, and the leaves."""
+    targets = rng.integers(0, index.n_labels, n)
+    queries = np.empty((n, sum(layout.dims)), np.float32)
+    for row, label in enumerate(targets):
+        node = int(index.node_of[label])
+        while node > 0:
+            vector = index.flat[index.starts[node] : index.starts[node + 1]] / SHARPNESS
+            noisy = vector + NOISE * rng.standard_normal(DIM) / np.sqrt(DIM)
+            queries[row, index.part[node] : index.part[node] + DIM] = noisy / np.linalg.norm(noisy)
+            node = int(index.nodes.main[node])
+    return queries, targets
+
+
+def search(sizes: list[int], n_queries: int) -> list[dict[str, Any]]:
+    rows = []
+    for n_labels in sizes:
+        for beam in BEAMS:
+            rng = np.random.default_rng(n_labels)
+            index, layout = synthetic_index(n_labels, beam, rng)
+            queries, targets = synthetic_queries(index, layout, n_queries, rng)
+            index.rank(queries[:2], 5)
+            reference = index.rank(queries, 5, exact=True)[0]
+            labels, _, scored = index.rank(queries, 5)
+            hits = _hits(Ranking(labels, None), targets) / _hits(Ranking(reference, None), targets)  # type: ignore[arg-type]
+            row = {
+                "labels": n_labels,
+                "beam": beam or "none",
+                "ms": _milliseconds(index, queries, exact=False),
+                "exact ms": _milliseconds(index, queries, exact=True),
+                "nodes scored": float(scored.mean()),
+                "of all": float(scored.mean()) / (len(index.nodes) - 1),
+                "share of exact P@5": hits,
+                "same best 5": float((labels == reference).all(axis=1).mean()),
+            }
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def _hits(ranking: Ranking, targets: np.ndarray) -> float:
+    return float((ranking.labels == targets[:, None]).any(axis=1).mean())
+
+
+def _milliseconds(index: TreeIndex, queries: np.ndarray, exact: bool) -> float:
+    """Of one question at a time, the median."""
+    times = []
+    for row in range(len(queries)):
+        start = time.perf_counter()
+        index.rank(queries[row : row + 1], 5, exact=exact)
+        times.append(time.perf_counter() - start)
+    return 1e3 * float(np.median(times))
+
+
+def save(name: str, rows: list[dict[str, Any]]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"treespace-{name}.json").write_text(json.dumps(rows, indent=2))
+    head = list(rows[0])
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
+        lines.append("| " + " | ".join(cells) + " |")
+    (RESULTS / f"treespace-{name}.md").write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parts = parser.add_subparsers(dest="part", required=True)
+    one = parts.add_parser("ablations")
+    one.add_argument("folders", nargs="+", type=Path)
+    one.add_argument("--settings", default=",".join(SETTINGS))
+    one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    two = parts.add_parser("search")
+    two.add_argument("--labels", default="1000,10000,100000,1000000")
+    two.add_argument("--queries", type=int, default=200)
+    given = parser.parse_args()
+    if given.part == "ablations":
+        changes = TreeSpace.parse_parameters(dict(pair.split("=") for pair in given.set))
+        save("ablations", ablations(given.folders, given.settings.split(","), changes))
+    else:
+        save("search", search([int(n) for n in given.labels.split(",")], given.queries))
+
+
+if __name__ == "__main__":
+    main()

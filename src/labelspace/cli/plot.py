@@ -1,0 +1,67 @@
+"""`labelspace plot`: pictures of what a model directory keeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labelspace.cli import options
+from labelspace.cli.output import say
+from labelspace.errors import LabelspaceError, ParameterError
+
+HISTORY = "history.json"
+
+app = typer.Typer(
+    help="Draw what a model keeps of its training.\n\n"
+    "Example: labelspace plot history model/ --out history.png",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def plot() -> None: ...
+
+
+@app.command("history")
+def history(
+    model: options.Model,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A name that ends in .html or .png.")],
+) -> None:
+    """Draw P@k and nDCG@k over the epochs, on training and on held-out data.
+
+    The model must have been trained with `--history`.
+
+    Example: labelspace plot history model/ --out history.png
+    """
+    if out.suffix not in (".html", ".png"):
+        raise ParameterError(f"--out {out}: expected a name that ends in .html or .png")
+    from labelspace.data._files import replacing
+    from labelspace.evaluation.curves import curves_page, curves_picture
+
+    kept = read_history(model)
+    title = f"{model.resolve().name}: {kept['method']}"
+    if out.suffix == ".png":
+        content = curves_picture(kept["epochs"], title, "png")
+    else:
+        content = curves_page(kept["epochs"], title)
+    with replacing(out) as file:
+        file.write(content)
+    say(f"{out}: {len(kept['epochs'])} epochs")
+
+
+def read_history(model: Path) -> dict[str, Any]:
+    """What `train --history` left in the model directory."""
+    path = model / HISTORY
+    if not path.exists():
+        raise LabelspaceError(f"{model} keeps no history: train it with --history")
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if not all("epoch" in entry for entry in kept["epochs"]) or "method" not in kept:
+            raise KeyError("epoch")
+    except (ValueError, KeyError, TypeError) as error:
+        raise LabelspaceError(f"{path} is not a history of labelspace: {error!r}") from None
+    return dict(kept)

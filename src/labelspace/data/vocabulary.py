@@ -1,0 +1,50 @@
+"""Label names and their ids, and what to say of a name that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+from labelspace.errors import DataError
+
+UNKNOWN_LABELS = ("error", "extend", "drop")
+
+
+class Vocabulary:
+    """Label names and their ids: closed or open at the end, as `unknown` says."""
+
+    def __init__(self, names: Sequence[str] | None, unknown: str, source: Path) -> None:
+        self.index = {name: i for i, name in enumerate(names or ())}
+        self.unknown = "extend" if names is None else unknown
+        self.source = source
+        self.dropped = 0
+
+    def ids(self, names: Iterable[str], line: int) -> set[int]:
+        """Each id once: lists in the wild repeat a label."""
+        index = self.index
+        found = set()
+        for name in names:
+            if name in index:
+                found.add(index[name])
+            elif self.unknown == "extend":
+                found.add(index.setdefault(name, len(index)))
+            elif self.unknown == "drop":
+                self.dropped += 1
+            else:
+                raise DataError(
+                    f"the label {name!r} is not among the {len(index)} known ones"
+                    f"{hint(name, index)} unknown_labels='extend' adds such labels, 'drop' skips",
+                    path=self.source,
+                    line=line,
+                )
+        return found
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: `; did you mean ...?`, or just a full stop."""
+    # Bounded, as a label vocabulary may hold millions of names.
+    candidates = {k.casefold(): k for k in islice(known, 100_000) if abs(len(k) - len(name)) < 4}
+    near = get_close_matches(name.casefold(), candidates, n=1)
+    return f"; did you mean {candidates[near[0]]!r}?" if near else "."

@@ -1,0 +1,127 @@
+"""Trees over labels: by shared examples, by where examples lie, by a taxonomy, or by chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.errors import InputError, ParameterError
+from labelspace.labels.agglomerative import agglomerate
+from labelspace.labels.balanced import label_centroids, split_balanced
+from labelspace.labels.graph import cooccurrence_graph
+from labelspace.labels.tree import LabelTree, taxonomy_forest
+from labelspace.sparse import unit_rows
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+
+TreeKind = Literal["kmeans", "complete", "iou", "average", "taxonomy", "random"]
+TREE_KINDS: tuple[str, ...] = get_args(TreeKind)
+
+
+def build_tree(
+    kind: TreeKind,
+    X: csr_matrix,
+    Y: csr_matrix,
+    *,
+    fanout: int = 2,
+    leaf_size: int = 100,
+    seed: int = 0,
+    taxonomy: Taxonomy | None = None,
+) -> LabelTree:
+    """A tree whose leaves are the labels that have examples; the others hang nowhere.
+
+    kind       "kmeans"    balanced splits of the labels' centroids
+               "complete"  complete link; the distance of two labels is minus the number of examples
+                           they share (Srinivasan et al., section 4.1)
+               "iou"       the same with that number over the number of examples with either label
+               "average"   average link, also on examples shared over examples with either: by
+                           plain numbers all labels join the most frequent one in turn
+               "taxonomy"  as given; a label on an inner node hangs on a leaf of its own below it
+               "random"    balanced splits by chance
+    fanout     parts into which balanced splits divide; link clustering merges two at a time, and a
+               node then takes over its largest child's children up to this number
+    leaf_size  a part of so many labels is not divided further: they are its leaves. With 2 and a
+               fanout of 2, trees are binary, as in the paper.
+
+    Labels that share no example have distance 0 from each other, which says nothing: what link
+    clustering or the taxonomy leaves apart is joined by balanced splits of centroids.
+    """
+    if kind not in TREE_KINDS:
+        raise ParameterError(f"kind={kind!r}: expected one of {', '.join(TREE_KINDS)}")
+    centroids = label_centroids(X, Y)
+    tree = _below_one_root(*_forest(kind, Y, taxonomy, seed), Y.shape[1]).trimmed()
+    if kind in ("kmeans", "random", "taxonomy"):
+        tree = tree.with_labels_on_leaves()
+        return _joined(tree, centroids, fanout, leaf_size, seed, at_random=kind == "random")
+    return _joined(tree, centroids, 2, 2, seed).collapsed(leaf_size).widened(fanout)
+
+
+def _forest(
+    kind: TreeKind, Y: csr_matrix, taxonomy: Taxonomy | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(parent, label) of the nodes, before roots are joined; labels without examples are -1."""
+    used = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
+    own = np.where(used, np.arange(Y.shape[1]), -1)
+    if kind in ("kmeans", "random"):
+        return np.full(Y.shape[1], -1), own
+    if kind == "taxonomy":
+        if taxonomy is None:
+            raise InputError("tree='taxonomy' needs a taxonomy: none came with the data")
+        if taxonomy.n_labels != Y.shape[1]:
+            raise InputError(
+                f"the taxonomy is about {taxonomy.n_labels} labels and Y has {Y.shape[1]}"
+            )
+        parent, label = taxonomy_forest(taxonomy)
+        return parent, np.concatenate([own, label[Y.shape[1] :]])
+    similarity = cooccurrence_graph(Y, weights="jaccard", seed=seed)
+    if kind == "complete":
+        similarity.data = _shared_examples(similarity, Y)
+    parent = agglomerate(similarity, "average" if kind == "average" else "complete")
+    return parent, np.concatenate([own, np.full(len(parent) - len(own), -1)])
+
+
+def _shared_examples(jaccard: csr_matrix, Y: csr_matrix) -> np.ndarray:
+    """The number of examples that two labels share, again from their number over that of either."""
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    row_of = np.repeat(np.arange(jaccard.shape[0]), np.diff(jaccard.indptr))
+    either = counts[row_of] + counts[jaccard.indices]
+    share = jaccard.data.astype(np.float64)
+    return np.asarray(np.maximum(np.rint(either * share / (1.0 + share)), 1.0))
+
+
+def _below_one_root(parent: np.ndarray, label: np.ndarray, n_labels: int) -> LabelTree:
+    return LabelTree.from_parents(
+        np.concatenate([[-1], parent + 1]), np.concatenate([[-1], label]), n_labels
+    )
+
+
+def _joined(
+    tree: LabelTree,
+    centroids: csr_matrix,
+    fanout: int,
+    most: int,
+    seed: int,
+    at_random: bool = False,
+) -> LabelTree:
+    """The tree with balanced splits between the root and its children, if those are many."""
+    top = np.array(tree.children(0))
+    if len(top) <= most:
+        return tree
+    members = np.concatenate([[0], tree.label_counts[top].cumsum()])
+    ones = np.ones(len(tree.label_order), np.float32)
+    # Siblings' labels stand side by side in depth-first order, as the siblings do.
+    sums = csr_matrix((ones, tree.label_order, members), shape=(len(top), tree.n_labels))
+    vectors = unit_rows(sums @ centroids)
+    above, part_of = split_balanced(
+        vectors, fanout=fanout, most=most, seed=seed, at_random=at_random
+    )
+    # Part 0 is the root; the others are numbered on behind the tree's nodes.
+    number = np.concatenate([[0], len(tree) + np.arange(len(above) - 1)])
+    parent = tree.parent.astype(np.int64)
+    parent[top] = number[part_of]
+    parent = np.concatenate([parent, number[above[1:]]])
+    label = np.concatenate([tree.label, np.full(len(above) - 1, -1)])
+    return LabelTree.from_parents(parent, label, tree.n_labels)

@@ -1,0 +1,53 @@
+"""The Poincare disk for drawing: points are complex numbers inside the unit circle."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between rings
+_FEWEST_RINGS = 3
+_WHOLE_DISK = 0.6  # points that reach so far are shown in the whole disk
+_INSIDE = 0.998  # share of the points that a picture must show
+
+
+def polar(distance: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Points at these hyperbolic distances from the centre, in these directions."""
+    return np.asarray(np.tanh(0.5 * distance) * np.exp(1j * angle))
+
+
+def translate(points: np.ndarray, centre: np.ndarray | complex) -> np.ndarray:
+    """The isometry that brings `centre` to 0, applied to the points."""
+    return np.asarray((points - centre) / (1.0 - np.conj(centre) * points))
+
+
+def geodesics(start: np.ndarray, end: np.ndarray, n_points: int) -> np.ndarray:
+    """(m, n_points) points along the geodesic from each start to each end.
+
+    Seen from its start a geodesic is a straight line, which is then carried back.
+    """
+    seen = translate(end, start)
+    length = np.abs(seen)
+    walked = np.tanh(np.outer(np.arctanh(np.minimum(length, 1.0 - 1e-15)), _shares(n_points)))
+    direction = np.where(length > 0, seen / np.maximum(length, 1e-300), 0.0)
+    return translate(walked * direction[:, None], -start[:, None])
+
+
+def _shares(n_points: int) -> np.ndarray:
+    return np.linspace(0.0, 1.0, n_points)
+
+
+def view_radius(points: np.ndarray) -> float:
+    """How much of the disk a picture has to show: 1 for all of it, less if points keep within."""
+    if len(points) == 0:
+        return 1.0
+    reach = float(np.quantile(np.abs(points), _INSIDE))
+    return 1.0 if reach > _WHOLE_DISK or reach == 0.0 else 1.06 * reach
+
+
+def ring_distances(radius: float) -> np.ndarray:
+    """Round hyperbolic distances from the centre at which rings within `radius` help the eye."""
+    farthest = 2.0 * np.arctanh(min(radius, 0.995))
+    step = next((s for s in reversed(_STEPS) if farthest / s >= _FEWEST_RINGS), None)
+    if step is None:  # a tiny map: powers of ten below the smallest step
+        step = 10.0 ** np.floor(np.log10(farthest / _FEWEST_RINGS))
+    return np.asarray(step * np.arange(1, int(farthest / step + 1e-9) + 1))

@@ -1,0 +1,38 @@
+"""The lines of a map: the taxonomy between labels, without nodes that are no labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def label_edges(edges: np.ndarray, n_labels: int) -> np.ndarray:
+    """(m, 2) int32 (label, label above it); nodes from `n_labels` on are passed over on the way up.
+
+    edges  (m, 2) (child, parent), without cycles
+    """
+    hidden = edges[edges[:, 0] >= n_labels]
+    hidden = hidden[np.argsort(hidden[:, 0], kind="stable")]
+    climbing, arrived = edges[edges[:, 0] < n_labels], []
+    while len(climbing):
+        at_label = climbing[:, 1] < n_labels
+        arrived.append(climbing[at_label])
+        climbing = _one_step_up(climbing[~at_label], hidden)
+    found = np.concatenate(arrived) if arrived else np.empty((0, 2))
+    return np.unique(found.astype(np.int32), axis=0)
+
+
+def _one_step_up(climbing: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """Each (label, node) once for every parent of the node."""
+    first = np.searchsorted(hidden[:, 0], climbing[:, 1], side="left")
+    last = np.searchsorted(hidden[:, 0], climbing[:, 1], side="right")
+    counts = last - first
+    within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+    parents = hidden[np.repeat(first, counts) + within, 1]
+    # By many ways to the same node a label climbs on once.
+    return np.unique(np.column_stack([np.repeat(climbing[:, 0], counts), parents]), axis=0)
+
+
+def most_frequent(edges: np.ndarray, counts: np.ndarray, limit: int) -> np.ndarray:
+    """The `limit` edges whose lower label has the most examples."""
+    order = np.argsort(-counts[edges[:, 0]], kind="stable")
+    return np.asarray(edges[order[:limit]])

@@ -1,0 +1,79 @@
+"""Which labels of a map are named, and where the names stand so that none covers another."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+_LONGEST = 36
+_APART = 6.0  # pixels between names on one line
+_CELL = 64.0  # pixels; a name is compared with those in the cells it touches
+
+
+class Box(NamedTuple):
+    """A rectangle in pixels: left, top, right, bottom."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        return (
+            self.left < other.right + _APART
+            and other.left < self.right + _APART
+            and self.top < other.bottom
+            and other.top < self.bottom
+        )
+
+
+class Placed:
+    """Boxes already on the page, found again by the cells they touch."""
+
+    def __init__(self, page: Box, most: int) -> None:
+        self.page, self.room = page, most
+        self.cells: dict[tuple[int, int], list[Box]] = defaultdict(list)
+
+    def first_free(self, choices: Sequence[Box]) -> Box | None:
+        """The first of these places that is free, which is then taken; None if there is none."""
+        return next((box for box in choices if self.room and self._take(box)), None)
+
+    def _take(self, box: Box) -> bool:
+        page = self.page
+        if box.left < page.left or box.right > page.right:
+            return False
+        if box.top < page.top or box.bottom > page.bottom:
+            return False
+        touched = list(_cells(box))
+        if any(box.meets(other) for cell in touched for other in self.cells[cell]):
+            return False
+        for cell in touched:
+            self.cells[cell].append(box)
+        self.room -= 1
+        return True
+
+
+def _cells(box: Box) -> Iterable[tuple[int, int]]:
+    for column in range(int((box.left - _APART) // _CELL), int((box.right + _APART) // _CELL) + 1):
+        for row in range(int(box.top // _CELL), int(box.bottom // _CELL) + 1):
+            yield column, row
+
+
+def beside(x: float, y: float, width: float, height: float, gap: float) -> Sequence[Box]:
+    """Where a name may stand by its point, best first: right, left, above, below."""
+    half = height / 2
+    return (
+        Box(x + gap, y - half, x + gap + width, y + half),
+        Box(x - gap - width, y - half, x - gap, y + half),
+        Box(x - width / 2, y - gap - height, x + width / 2, y - gap),
+        Box(x - width / 2, y + gap, x + width / 2, y + gap + height),
+    )
+
+
+def on_one_line(name: str) -> str:
+    """A name without control characters and line breaks, shortened if it is long."""
+    clean = "".join(" " if unicodedata.category(c).startswith("C") else c for c in name)
+    clean = " ".join(clean.split())
+    return clean if len(clean) <= _LONGEST else clean[: _LONGEST - 1].rstrip() + "…"

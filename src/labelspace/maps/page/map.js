@@ -1,0 +1,227 @@
+// Moves the map, searches it and tells of the chosen label.
+"use strict";
+
+const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600;
+const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+class LabelMap {
+  constructor(data) {
+    this.data = data;
+    this.settings = JSON.parse(data.texts.settings);
+    this.painter = new Painter(element("map"), data, this.settings);
+    this.chosen = -1;
+    this.goHome();
+  }
+
+  goHome() {
+    this.camera = { view: HOME, zoom: 1 / this.settings.radius };
+    this.draw();
+  }
+
+  /** Paint at the next frame; a second time in full once nothing moves. */
+  draw(hasty = false) {
+    this.hasty = hasty;
+    clearTimeout(this.later);
+    if (hasty) this.later = setTimeout(() => this.draw(), 160);
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined;
+      this.painter.paint(this.camera, this.chosen, this.hasty);
+    });
+  }
+
+  /** Move so that what was seen at p, a point of the disk, is seen at q. */
+  carry(p, q) {
+    const moved = compose(translation(inside(p), inside(q)), this.camera.view);
+    // Far beyond all labels no digits would be left to come back by.
+    if (Math.hypot(moved[0], moved[1]) < MOST_SHIFT) this.camera.view = moved;
+    this.draw(true);
+  }
+
+  /** Magnify; what is at the place (x, y) of the screen stays there. */
+  zoom(factor, x, y) {
+    const { camera, painter } = this, before = inside(painter.toDisk(x, y));
+    const zoom = Math.min(MOST_ZOOM, Math.max(1, camera.zoom * factor));
+    const share = camera.zoom / zoom;
+    camera.zoom = zoom;
+    // At the least zoom there is nothing to shrink: the model's centre comes back instead.
+    if (share === 1 && factor < 1) {
+      const middle = look(camera.view, [0, 0], [0, 0]);
+      this.carry(middle, towardsCentre(middle, 0.3));
+    } else {
+      this.carry(before, [before[0] * share, before[1] * share]);
+    }
+  }
+
+  /** Choose a label, tell of it and bring it to the centre. */
+  choose(label) {
+    this.chosen = label;
+    this.tell();
+    const start = this.camera.view;
+    const place = look(start, Array.from(this.data.points.subarray(2 * label, 2 * label + 2)), [0, 0]);
+    const begun = performance.now(), time = calm() ? 0 : MOVE_MS;
+    const step = (now) => {
+      const t = time ? Math.min(1, Math.max(0, (now - begun) / time)) : 1, eased = t * t * (3 - 2 * t);
+      if (this.chosen !== label) return;
+      this.camera.view = compose(translation(place, towardsCentre(place, eased)), start);
+      this.draw(t < 1);
+      if (t < 1) this.moving = requestAnimationFrame(step);
+    };
+    this.stop();
+    this.moving = requestAnimationFrame(step);
+  }
+
+  stop() { cancelAnimationFrame(this.moving); }
+
+  letGo() {
+    this.chosen = -1;
+    this.tell();
+    this.draw();
+  }
+
+  /** The chosen label's facts beside the map. Names only ever become text, never markup. */
+  tell() {
+    const { chosen, data, settings } = this;
+    element("chosen").hidden = chosen < 0;
+    if (chosen < 0) return;
+    element("name").textContent = data.names[chosen];
+    const [x, y] = data.points.subarray(2 * chosen, 2 * chosen + 2);
+    const away = `${(2 * Math.atanh(Math.min(Math.hypot(x, y), 1 - 1e-12))).toPrecision(3)} from the centre`;
+    const count = data.counts[chosen];
+    element("facts").textContent = settings.counted
+      ? `${count.toLocaleString("en")} training ${count === 1 ? "example" : "examples"}, ${away}` : away;
+    const k = data.near.length / data.counts.length;
+    element("nearest").replaceChildren(...nearestOf(data, chosen).map((label, place) => {
+      const button = document.createElement("button"), item = document.createElement("li");
+      const distance = (data.distances[chosen * k + place] / 65535) * settings.farthest;
+      button.type = "button";
+      button.append(span(data.names[label]), span(distance.toPrecision(3)));
+      button.addEventListener("click", () => this.choose(label));
+      item.append(button);
+      return item;
+    }));
+  }
+}
+
+/** The point, or the nearest one inside the disk that can be moved. */
+function inside(p) {
+  const length = Math.hypot(p[0], p[1]);
+  return length < 0.999 ? p : [(p[0] * 0.999) / length, (p[1] * 0.999) / length];
+}
+
+function listenToPointer(map) {
+  const canvas = element("map"), hint = element("hint"), held = new Map();
+  let travelled = 0;
+  const at = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    held.set(event.pointerId, at(event));
+    if (held.size === 1) travelled = 0;
+    map.stop();
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const now = at(event), before = held.get(event.pointerId);
+    if (before === undefined) {
+      hover(map, canvas, hint, now);
+      return;
+    }
+    hint.style.visibility = "hidden";
+    travelled += Math.hypot(now[0] - before[0], now[1] - before[1]);
+    const others = [...held].filter(([id]) => id !== event.pointerId);
+    if (others.length) {
+      const [, other] = others[0];
+      const spread = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
+      map.zoom(spread(now) / Math.max(1, spread(before)), other[0], other[1]);
+    } else if (travelled > 4) {
+      canvas.classList.add("moving");
+      map.carry(map.painter.toDisk(...before), map.painter.toDisk(...now));
+    }
+    held.set(event.pointerId, now);
+  });
+  const release = (event) => {
+    const clicked = held.size === 1 && travelled <= 4 && event.type === "pointerup";
+    held.delete(event.pointerId);
+    canvas.classList.remove("moving");
+    if (!clicked) return;
+    const label = map.painter.labelAt(...at(event));
+    if (label >= 0) map.choose(label);
+    else map.letGo();
+  };
+  canvas.addEventListener("pointerup", release);
+  canvas.addEventListener("pointercancel", release);
+  canvas.addEventListener("pointerleave", () => { hint.style.visibility = "hidden"; });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    map.stop();
+    const lines = event.deltaMode === 1 ? 30 : 1;
+    map.zoom(Math.exp(-0.0016 * Math.max(-240, Math.min(240, event.deltaY * lines))), ...at(event));
+  }, { passive: false });
+}
+
+/** The name of the label under the pointer. */
+function hover(map, canvas, hint, [x, y]) {
+  const label = map.painter.visible ? map.painter.labelAt(x, y) : -1;
+  canvas.classList.toggle("over", label >= 0);
+  hint.style.visibility = label >= 0 ? "visible" : "hidden";
+  if (label < 0) return;
+  hint.textContent = map.data.names[label];
+  const left = Math.min(x + 14, map.painter.width - hint.offsetWidth - 4);
+  hint.style.transform = `translate(${Math.max(0, left)}px, ${y > 40 ? y - 34 : y + 18}px)`;
+}
+
+function listenToKeys(map) {
+  const moves = { ArrowLeft: [0.12, 0], ArrowRight: [-0.12, 0], ArrowUp: [0, -0.12], ArrowDown: [0, 0.12] };
+  element("map").addEventListener("keydown", (event) => {
+    const { painter, camera } = map, middle = [painter.width / 2, painter.height / 2];
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key in moves) map.carry([0, 0], moves[event.key].map((step) => step / camera.zoom));
+    else if (event.key === "+" || event.key === "=") map.zoom(1.25, ...middle);
+    else if (event.key === "-") map.zoom(0.8, ...middle);
+    else if (event.key === "Home") map.goHome();
+    else if (event.key === "Escape") map.letGo();
+    else if (event.key === "/") element("query").focus();
+    else return;
+    map.stop();
+    event.preventDefault();
+  });
+}
+
+function showScale(settings) {
+  if (!settings.counted) return;
+  element("scale").hidden = false;
+  element("bar").style.background = `linear-gradient(to right, ${settings.colours.stops.join(", ")})`;
+  const most = Math.log(settings.ticks.at(-1)) || 1;
+  element("ticks").replaceChildren(...settings.ticks.map((count) => {
+    const tick = span(count.toLocaleString("en"));
+    tick.style.left = `${(100 * Math.log(count)) / most}%`;
+    return tick;
+  }));
+}
+
+async function begin() {
+  const map = new LabelMap(await unpack(element("data").textContent));
+  new ResizeObserver(() => {
+    map.painter.resize();
+    map.draw();
+  }).observe(element("map"));
+  map.painter.resize();
+  for (const part of ["names", "edges"]) {
+    element(part).addEventListener("change", (event) => {
+      map.painter.show[part] = event.target.checked;
+      map.draw();
+    });
+  }
+  element("edges-label").hidden = map.data.edges.length === 0;
+  element("home").addEventListener("click", () => {
+    map.stop();
+    map.goHome();
+  });
+  showScale(map.settings);
+  listenToPointer(map);
+  listenToKeys(map);
+  listenToSearch(map.data.names, (label) => map.choose(label));
+}
+
+start(begin);

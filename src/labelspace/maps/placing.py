@@ -1,0 +1,99 @@
+"""From label vectors of any dimension to points of the disk, and the labels nearest to each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from labelspace.maps.disk import polar
+from labelspace.search.lorentz import build_neighbours
+
+RECALL = 0.95  # of the true nearest labels, for models with many
+_ROUNDS = 40  # of turning labels towards their nearest; more bring little
+_FEWEST_CELLS = 300  # for approximate search to pay: 22,500 labels
+_NEAR_AND_FAR = (0.4, 4.5)  # distances from the centre that flat vectors are stretched to
+
+
+class Near(NamedTuple):
+    """The labels nearest to each, in the space of all dimensions; -1 and inf pad a row."""
+
+    labels: np.ndarray
+    distances: np.ndarray
+
+
+def nearest_labels(vectors: np.ndarray, geometry: str, k: int) -> Near:
+    """The k labels nearest to each label, itself left out."""
+    n = len(vectors)
+    # Finer cells than for examples: here every point is a query too.
+    cells = round(2 * n**0.5)
+    kind = "auto" if cells >= _FEWEST_CELLS else "exact"
+    index = build_neighbours(vectors, geometry, kind=kind, k=k + 1, recall=RECALL, cells=cells)
+    found, distances = index.search(vectors, k + 1)
+    own = found == np.arange(n)[:, None]
+    own[~own.any(axis=1), -1] = True  # among many equal points the label itself may be missing
+    return Near(
+        found[~own].reshape(n, k).astype(np.int32),
+        distances[~own].reshape(n, k).astype(np.float32),
+    )
+
+
+def place(vectors: np.ndarray, geometry: str, near: np.ndarray) -> tuple[np.ndarray, str]:
+    """Each label's point in the disk, and a sentence on how it came there.
+
+    near  (labels, k) the labels nearest to each, -1 pads
+    """
+    double = np.asarray(vectors, np.float64)
+    if geometry != "hyperbolic":
+        offsets = double - double.mean(axis=0)
+        distances = _stretched(np.linalg.norm(offsets, axis=1))
+        return polar(distances, directions(offsets, near)), (
+            "Distances from the centre are those from the mean of all label vectors, stretched to "
+            "fill the disk; like labels stand in like directions."
+        )
+    if double.shape[1] <= 2:
+        across = double[:, 1] if double.shape[1] == 2 else 0.0
+        return double[:, 0] + 1j * across, "The model's own two dimensions, as they are."
+    lengths = np.linalg.norm(double, axis=1)
+    distances = 2.0 * np.arctanh(np.minimum(lengths, 1.0 - 1e-12))
+    rays = double / np.maximum(lengths, 1e-300)[:, None]
+    return polar(distances, directions(rays, near)), (
+        f"Distances from the centre are the model's own; directions of its {double.shape[1]} "
+        "dimensions are brought to two."
+    )
+
+
+def directions(vectors: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Angles for vectors of many dimensions, so that near labels stand side by side.
+
+    They begin in the plane of the two leading principal directions. Then each label turns to the
+    mean direction of its nearest ones, and all are spread evenly round the circle, in turns.
+    """
+    centred = vectors - vectors.mean(axis=0)
+    _, leading = np.linalg.eigh(centred.T @ centred)
+    plane = centred @ leading[:, :-3:-1]
+    angles = _spread(np.arctan2(plane[:, -1], plane[:, 0]))
+    known = near >= 0
+    others = np.maximum(known.sum(axis=1), 1)
+    for _ in range(_ROUNDS):
+        rays = np.exp(1j * angles)
+        angles = _spread(np.angle(0.5 * rays + (rays[near] * known).sum(axis=1) / others))
+    return angles
+
+
+def _spread(angles: np.ndarray) -> np.ndarray:
+    """The same order round the circle, evenly spaced."""
+    even = np.empty(len(angles))
+    even[np.argsort(angles, kind="stable")] = np.arange(len(angles)) * (2 * np.pi / len(angles))
+    return even
+
+
+def _stretched(lengths: np.ndarray) -> np.ndarray:
+    """Lengths as distances in the disk: in many dimensions they hardly differ, so differences are
+    made to fill it."""
+    least, most = np.quantile(lengths, (0.01, 0.99))
+    if most - least < 1e-6 * max(most, 1e-300):
+        return np.full(len(lengths), sum(_NEAR_AND_FAR) / 2)
+    low, high = _NEAR_AND_FAR
+    share = (np.clip(lengths, least, most) - least) / (most - least)
+    return np.asarray(low + (high - low) * share)

@@ -1,0 +1,155 @@
+"""Fusion: several methods list labels, and a combiner learned on held-out examples weighs them.
+
+The members see different things: a linear classifier a label, what raw neighbours carry, and a
+learned space. Each lists the labels it finds likely; `fusion_combiner` turns what all of them say
+of a label into one calibrated probability. With objective="psp" rare labels are lifted as far as
+validation data allow at little cost in P@1; the members stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.data.dataset import Features
+from labelspace.errors import ParameterError
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.fusion_combiner import Combiner
+from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
+from labelspace.methods.ranking import Ranking
+from labelspace.methods.registry import method_class, method_names
+from labelspace.nn.trainer import cut_validation
+
+MOST_VALIDATED = 4000
+FEW_EXAMPLES = 30_000
+# A space for few examples is an ensemble that trains in seconds; for many, one quick learner.
+FOR_FEW: dict[str, dict[str, Any]] = {"linear": {}, "knn": {}, "dxml": {}}
+FOR_MANY: dict[str, dict[str, Any]] = {"linear": {}, "knn": {}, "hyperbolic": {"epochs": 4}}
+CHEAP = ("knn", "most-common", "random")  # fitted again on all examples in no time
+
+
+class Fusion(Method):
+    """A learned combination of methods."""
+
+    name: ClassVar[str] = "fusion"
+    summary: ClassVar[str] = "linear, neighbours and a learned space, weighed on held-out examples"
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "members": text("methods, separated by commas; auto: by the number of examples"),
+        "objective": choice(
+            "what the ranking is for: precision, or rare labels", "precision", "psp"
+        ),
+        "shortlist": integer("labels that each member lists", low=5, high=1000),
+        "validation": number("share cut off to learn the combination", low=0.001, high=0.5),
+        "ensemble": integer("copies of each member, each with a seed of its own", low=1),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        members: str = "auto",
+        objective: str = "precision",
+        shortlist: int = 30,
+        validation: float = 0.1,
+        ensemble: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.members = members
+        self.objective = objective
+        self.shortlist = shortlist
+        self.validation = validation
+        self.ensemble = ensemble
+        self.seed = seed
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        known = [*(name for name in method_names() if name != self.name), "auto"]
+        for name in self.members.split(","):
+            if name.strip() not in known:
+                raise ParameterError(
+                    f"fusion.members={self.members!r}: {name.strip()!r} is no method; "
+                    f"there are: {', '.join(known)}"
+                )
+
+    def _fit(self, data: TrainingData) -> None:
+        X, Y = as_csr(data.X), data.Y
+        if data.valid is None:
+            share = min(self.validation, MOST_VALIDATED / X.shape[0])
+            rows, cut = cut_validation(X.shape[0], share, self.seed)
+        else:
+            rows, cut = np.arange(X.shape[0]), np.arange(0)
+        held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
+        settings = member_settings(self.members, X.shape[0])
+        self.settings_ = [
+            (name, {**given, "seed": self.seed + 7919 * turn})
+            for turn in range(self.ensemble)
+            for name, given in settings.items()
+        ]
+        self.members_ = [method_class(name)(**given) for name, given in self.settings_]
+        for member in self.members_:
+            member.fit(
+                *(X[rows], Y[rows]),
+                valid=held if held[1].nnz else None,
+                taxonomy=data.taxonomy,
+            )
+        rankings = self._rankings(held[0])
+        self.combiner_ = Combiner.fit(rankings, held[1], Y[rows])
+        if self.objective == "psp":
+            self.combiner_.choose_tilt(rankings, held[1], Y[rows])
+        for member in self.members_:
+            if member.name in CHEAP and len(cut):
+                member.fit(X, Y)
+
+    def _rankings(self, X: csr_matrix) -> list[Ranking]:
+        return [member.predict(X, self.shortlist) for member in self.members_]
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        return self.combiner_.rank(self._rankings(as_csr(X)), k)
+
+    def facts(self) -> dict[str, Any]:
+        names = [name for name, _ in self.settings_]
+        weights = dict(zip(names, self.combiner_.weights.T[:-2:2], strict=True))
+        return {
+            "members": {name: [round(float(w), 3) for w in of] for name, of in weights.items()},
+            "tilt": self.combiner_.tilt,
+        }
+
+    def state(self) -> dict[str, np.ndarray]:
+        written = json.dumps(self.settings_).encode()
+        arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
+        for place, member in enumerate(self.members_):
+            arrays |= {f"member.{place}.{name}": part for name, part in member.state().items()}
+        return arrays
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.combiner_ = Combiner.restore(arrays)
+        self.settings_ = [(name, given) for name, given in json.loads(bytes(arrays["members"]))]
+        self.members_ = []
+        for place, (name, given) in enumerate(self.settings_):
+            member = method_class(name).from_json(given)
+            prefix = f"member.{place}."
+            member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
+            member.load_state(
+                {key[len(prefix) :]: part for key, part in arrays.items() if key.startswith(prefix)}
+            )
+            self.members_.append(member)
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        needs: dict[str, int] = {}
+        for name, given in member_settings(params["members"], shape.points).items():
+            method = method_class(name)
+            of = method.memory(shape, method(**given).get_params())
+            needs |= {f"{name}: {purpose}": size for purpose, size in of.items()}
+        return needs
+
+
+def member_settings(members: str, n_examples: int) -> dict[str, dict[str, Any]]:
+    """Parameters of each member by its name."""
+    if members == "auto":
+        return FOR_FEW if n_examples < FEW_EXAMPLES else FOR_MANY
+    return {name.strip(): {} for name in members.split(",")}

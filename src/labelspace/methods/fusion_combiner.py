@@ -1,0 +1,156 @@
+"""What several methods say of the same candidates, weighed into one probability.
+
+A candidate is a label that any member lists for an example. Its features are each member's log odds
+(those of the last label on the list where the member left it out), whether the member listed it,
+and the log of the label's frequency. A logistic regression weighs them, with weights of their own
+for rare, middling and frequent labels:
+
+    P(l | x) = sigmoid( w_band(l) . f(x, l) + b_band(l) )
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.evaluation.metrics import measure
+from labelspace.labels.propensity import inverse_propensities
+from labelspace.methods.ranking import Ranking
+
+BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
+TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
+MOST_LOST = 0.8  # points of P@1 that the tail objective may cost on validation data
+_FEWEST = 50  # candidates a band needs to have weights of its own
+_STRENGTH = 1.0
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Example and label of each candidate, in the order of examples, and its features."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    features: np.ndarray
+    n_examples: int
+
+
+def gather(rankings: Sequence[Ranking], log_counts: np.ndarray) -> Candidates:
+    """All labels that the members list, with what each says of them."""
+    n_labels, n_examples = len(log_counts), len(rankings[0])
+    keys, odds, lowest = [], [], []
+    for ranking in rankings:
+        listed = ranking.labels >= 0
+        rows = np.nonzero(listed)[0]
+        keys.append(rows * n_labels + ranking.labels[listed])
+        values = _log_odds(ranking.scores)
+        odds.append(values[listed])
+        lowest.append(np.where(listed, values, np.inf).min(axis=1, initial=0.0))
+    union = np.unique(np.concatenate(keys))
+    rows, labels = np.divmod(union, n_labels)
+    features = np.zeros((len(union), 2 * len(rankings) + 1), np.float32)
+    for number, (mine, values, floor) in enumerate(zip(keys, odds, lowest, strict=True)):
+        places = np.searchsorted(union, mine)
+        features[:, 2 * number] = floor[rows]
+        features[places, 2 * number] = values
+        features[places, 2 * number + 1] = 1.0
+    features[:, -1] = log_counts[labels]
+    return Candidates(rows, labels, features, n_examples)
+
+
+@dataclass
+class Combiner:
+    """Weights (bands, features + 1), the offset last; `tilt` lifts rare labels.
+
+    A label ranks by P(l | x) * lift_l ** tilt, where the lift is its inverse propensity over the
+    largest of all: tilt=0 ranks by probability.
+    """
+
+    weights: np.ndarray
+    counts: np.ndarray
+    n_points: int
+    tilt: float = 0.0
+    lift: np.ndarray = field(init=False)
+    log_counts: np.ndarray = field(init=False)
+    band: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log_counts = np.log1p(self.counts).astype(np.float32)
+        self.band = np.digitize(self.counts, BANDS)
+        inverse = inverse_propensities(self.counts, self.n_points)
+        self.lift = (inverse / inverse.max(initial=1.0)).astype(np.float32)
+
+    @classmethod
+    def fit(cls, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> Self:
+        """On held-out examples with labels Y."""
+        from sklearn.linear_model import LogisticRegression
+
+        start = np.zeros((len(BANDS) + 1, 2 * len(rankings) + 2))
+        counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
+        combiner = cls(start, counts, Y_train.shape[0])
+        found = gather(rankings, combiner.log_counts)
+        hits = np.asarray(Y[found.rows, found.labels]).ravel() > 0
+        of_all = None
+        for band in (None, *range(len(BANDS) + 1)):
+            mine = np.full(len(hits), True) if band is None else combiner.band[found.labels] == band
+            enough = mine.sum() >= _FEWEST and 0 < hits[mine].sum() < mine.sum()
+            if enough:
+                model = LogisticRegression(C=_STRENGTH, max_iter=300)
+                model.fit(found.features[mine], hits[mine])
+                learned = np.append(model.coef_[0], model.intercept_[0])
+            if band is None:
+                of_all = learned if enough else np.append(np.ones(start.shape[1] - 1), 0.0)
+            else:
+                start[band] = learned if enough else of_all
+        return combiner
+
+    def rank(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        """The k best candidates of each example; scores are probabilities unless tilted."""
+        found = gather(rankings, self.log_counts)
+        weights = self.weights[self.band[found.labels]].astype(np.float32)
+        line = np.einsum("cf,cf->c", found.features, weights[:, :-1]) + weights[:, -1]
+        scores = 1.0 / (1.0 + np.exp(-np.clip(line, -60.0, 60.0)))
+        if self.tilt > 0:
+            scores = scores * self.lift[found.labels] ** self.tilt
+        order = np.lexsort((found.labels, -scores, found.rows))
+        rows = found.rows[order]
+        starts = np.searchsorted(rows, np.arange(found.n_examples))
+        places = np.arange(len(rows)) - starts[rows]
+        kept = places < k
+        best = Ranking.empty(found.n_examples, k)
+        best.labels[rows[kept], places[kept]] = found.labels[order][kept]
+        best.scores[rows[kept], places[kept]] = scores[order][kept]
+        return best
+
+    def choose_tilt(self, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> None:
+        """The tilt with the best PSP@5 among those that cost little P@1."""
+
+        def figures(tilt: float) -> tuple[float, float]:
+            self.tilt = tilt
+            best = self.rank(rankings, 5)
+            return measure("P@1", best, Y, Y_train), measure("PSP@5", best, Y, Y_train)
+
+        found = {tilt: figures(tilt) for tilt in TILTS}
+        allowed = [tilt for tilt in TILTS if found[tilt][0] >= found[0.0][0] - MOST_LOST]
+        self.tilt = max(allowed, key=lambda tilt: found[tilt][1])
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {
+            "combiner.weights": self.weights,
+            "combiner.counts": self.counts,
+            "combiner.numbers": np.array([self.n_points, self.tilt], np.float64),
+        }
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        n_points, tilt = arrays["combiner.numbers"].tolist()
+        weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
+        return cls(weights, counts, int(n_points), tilt)
+
+
+def _log_odds(scores: np.ndarray) -> np.ndarray:
+    inner = np.clip(scores.astype(np.float64), 1e-5, 1.0 - 1e-5)
+    return np.asarray(np.log(inner / (1.0 - inner)), np.float32)

@@ -1,0 +1,298 @@
+"""Finding labels in a tree of linear classifiers, in compiled loops without recursion.
+
+A label's score is the product of the probabilities along its path, kept as a sum of logarithms so
+that deep trees do not run into zero:
+
+    log p(l | x) = sum over edges of log P(child | parent, x)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix
+
+from labelspace.labels.tree import LabelTree
+from labelspace.parallel import over_rows
+from labelspace.search.votes import keep_best
+
+
+class Classifiers(NamedTuple):
+    """A tree and its weights, laid out by parent and feature (chunks of sibling columns).
+
+    For the children of node p, the features that any of them weighs are
+    features[chunks[p]:chunks[p + 1]]; the weights of the f-th of all these are those at
+    cells[f]:cells[f + 1], each with the number of the child among its siblings.
+    """
+
+    first_child: np.ndarray
+    label: np.ndarray
+    bias: np.ndarray
+    chunks: np.ndarray
+    features: np.ndarray
+    cells: np.ndarray
+    sibling: np.ndarray
+    weights: np.ndarray
+
+
+def lay_out(tree: LabelTree, weights: csr_matrix) -> Classifiers:
+    """From weights (nodes, features + 1) whose last column is the bias."""
+    width = weights.shape[1] - 1
+    bias = weights[:, width].toarray().ravel()
+    weights = weights[:, :width]
+    widest = int(np.diff(tree.first_child).max())
+    sibling = np.empty(weights.nnz, np.uint16 if widest < 1 << 16 else np.int32)
+    features, values = np.empty(weights.nnz, np.int32), np.empty(weights.nnz, np.float32)
+    parts = (weights.indptr, weights.indices, weights.data, tree.first_child)
+    _by_feature(*parts, features, sibling, values)
+    # Where a chunk begins, and where the feature changes within it, a new run of cells begins.
+    borders = weights.indptr[tree.first_child].astype(np.int64)
+    begins = np.zeros(weights.nnz + 1, np.bool_)
+    begins[1:-1] = features[1:] != features[:-1]
+    begins[borders] = True
+    begins[-1] = False
+    cells = np.flatnonzero(begins)
+    chunks = np.searchsorted(cells, borders)
+    small = weights.nnz <= np.iinfo(np.int32).max
+    return Classifiers(
+        tree.first_child,
+        tree.label,
+        bias,
+        chunks.astype(np.int32 if small else np.int64),
+        features[cells],
+        np.append(cells, weights.nnz).astype(np.int32 if small else np.int64),
+        sibling,
+        values,
+    )
+
+
+class Search(NamedTuple):
+    """How to walk: kind 0 best first, 1 by beams of `beam` nodes a level, 2 by `threshold`."""
+
+    kind: int
+    beam: int
+    threshold: float
+    hinge: bool
+
+
+def find_labels(
+    X: csr_matrix, model: Classifiers, search: Search, k: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The k best labels of each row, -1 where there are fewer, the logarithms of their path
+    probabilities, and how many nodes were scored."""
+    n = X.shape[0]
+    labels, logs = np.full((n, k), -1, np.int64), np.full((n, k), -np.inf)
+    scored = np.zeros(n, np.int64)
+
+    def block(start: int, stop: int) -> None:
+        _find(
+            *(X.indptr[start : stop + 1], X.indices, X.data, model, search),
+            *(labels[start:stop], logs[start:stop], scored[start:stop]),
+        )
+
+    over_rows(n, block, block=64)
+    return labels, logs, scored
+
+
+def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k labels with the highest mean probability over several trees' labels and logarithms.
+
+    A label that a tree did not find has a probability of 0 there.
+    """
+    candidates = np.hstack([labels for labels, _ in found])
+    shares = np.hstack([np.exp(logs) for _, logs in found]) / len(found)
+    labels = np.full((len(candidates), k), -1, np.int64)
+    scores = np.zeros((len(candidates), k), np.float64)
+    _average(candidates, shares, labels, scores)
+    return labels, scores
+
+
+@njit(cache=True, nogil=True)
+def _by_feature(indptr, indices, data, first_child, features, sibling, values):  # type: ignore[no-untyped-def]
+    for node in range(len(first_child) - 1):
+        first, last = first_child[node], first_child[node + 1]
+        start, stop = indptr[first], indptr[last]
+        if start == stop:
+            continue
+        number = np.empty(stop - start, np.int32)
+        for child in range(first, last):
+            number[indptr[child] - start : indptr[child + 1] - start] = child - first
+        order = np.argsort(indices[start:stop], kind="mergesort")
+        for place in range(len(order)):
+            features[start + place] = indices[start + order[place]]
+            values[start + place] = data[start + order[place]]
+            sibling[start + place] = number[order[place]]
+
+
+@njit(cache=True, nogil=True)
+def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: ignore[no-untyped-def]
+    n_nodes = len(model.bias)
+    inner, widest = 0, 0
+    for node in range(n_nodes):
+        width = model.first_child[node + 1] - model.first_child[node]
+        inner += width > 0
+        widest = max(widest, width)
+    edges = np.empty(widest, np.float64)
+    room = min(inner, search.beam) if search.kind == 1 else inner
+    nodes, sums = np.empty(room, np.int64), np.empty(room, np.float64)
+    next_nodes, next_sums = np.empty(room, np.int64), np.empty(room, np.float64)
+    for row in range(len(labels)):
+        x = indices[indptr[row] : indptr[row + 1]], data[indptr[row] : indptr[row + 1]]
+        if inner == 0:
+            continue
+        if search.kind == 0:
+            scored[row] = _best_first(x, model, search, edges, nodes, sums, labels[row], logs[row])
+        elif search.kind == 1:
+            frontier = nodes, sums, next_nodes, next_sums
+            scored[row] = _beams(x, model, search, edges, frontier, labels[row], logs[row])
+        else:
+            scored[row] = _hard(x, model, search, edges, nodes, sums, labels[row], logs[row])
+
+
+@njit(cache=True, nogil=True)
+def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ignore[no-untyped-def]
+    """Always open the most likely node; done when k labels are at least as likely as any node."""
+    k, filled, scored = len(labels), 0, 0
+    heap[0], sums[0], size = 0, 0.0, 1
+    while size and not (filled == k and sums[0] < logs[k - 1]):
+        node, above = heap[0], sums[0]
+        size = _pop(heap, sums, size)
+        scored += 1
+        first = model.first_child[node]
+        for n in range(_score_children(x, model, node, search.hinge, edges)):
+            log = above + edges[n]
+            if log == -np.inf or (filled == k and log < logs[k - 1]):
+                continue
+            child = first + n
+            if model.first_child[child] == model.first_child[child + 1]:
+                filled = keep_best(log, model.label[child], logs, labels, filled)
+            else:
+                size = _push(child, log, heap, sums, size)
+    return scored
+
+
+@njit(cache=True, nogil=True)
+def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-untyped-def]
+    """Level by level; of the nodes of a level the most likely ones are opened."""
+    nodes, sums, next_nodes, next_sums = frontier
+    k, filled, scored = len(labels), 0, 0
+    nodes[0], sums[0], size = 0, 0.0, 1
+    while size:
+        next_size = 0
+        for place in range(size):
+            if filled == k and sums[place] < logs[k - 1]:
+                break  # neither it nor those behind it can lead to a better label
+            scored += 1
+            first = model.first_child[nodes[place]]
+            for n in range(_score_children(x, model, nodes[place], search.hinge, edges)):
+                log = sums[place] + edges[n]
+                if log == -np.inf or (filled == k and log < logs[k - 1]):
+                    continue
+                child = first + n
+                if model.first_child[child] == model.first_child[child + 1]:
+                    filled = keep_best(log, model.label[child], logs, labels, filled)
+                else:
+                    next_size = keep_best(log, child, next_sums, next_nodes, next_size)
+        nodes, next_nodes = next_nodes, nodes
+        sums, next_sums = next_sums, sums
+        size = next_size
+    return scored
+
+
+@njit(cache=True, nogil=True)
+def _hard(x, model, search, edges, stack, sums, labels, logs):  # type: ignore[no-untyped-def]
+    """The paper's way: go on to every child whose own probability reaches the threshold."""
+    limit = np.log(search.threshold)
+    filled, scored = 0, 0
+    stack[0], sums[0], size = 0, 0.0, 1
+    while size:
+        size -= 1
+        node, above = stack[size], sums[size]
+        scored += 1
+        first = model.first_child[node]
+        for n in range(_score_children(x, model, node, search.hinge, edges)):
+            if edges[n] < limit:
+                continue
+            child = first + n
+            if model.first_child[child] == model.first_child[child + 1]:
+                filled = keep_best(above + edges[n], model.label[child], logs, labels, filled)
+            else:
+                stack[size], sums[size] = child, above + edges[n]
+                size += 1
+    return scored
+
+
+@njit(cache=True, nogil=True)
+def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-def]
+    """Logarithms of the probabilities of a node's children into `edges`; how many there are."""
+    first = model.first_child[node]
+    width = model.first_child[node + 1] - first
+    for n in range(width):
+        edges[n] = model.bias[first + n]
+    indices, data = x
+    low, end = np.int64(model.chunks[node]), np.int64(model.chunks[node + 1])
+    for i in range(len(indices)):
+        wanted, high = indices[i], end
+        while low < high:
+            middle = (low + high) >> 1
+            if model.features[middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if low == end:
+            break
+        if model.features[low] == wanted:
+            for cell in range(model.cells[low], model.cells[low + 1]):
+                edges[model.sibling[cell]] += data[i] * model.weights[cell]
+    for n in range(width):
+        margin = edges[n]
+        if hinge:
+            short = max(0.0, 1.0 - margin)
+            edges[n] = -short * short
+        else:
+            edges[n] = -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
+    return width
+
+
+@njit(cache=True, nogil=True)
+def _push(node, value, heap, sums, size):  # type: ignore[no-untyped-def]
+    place = size
+    while place and sums[(place - 1) >> 1] < value:
+        above = (place - 1) >> 1
+        heap[place], sums[place] = heap[above], sums[above]
+        place = above
+    heap[place], sums[place] = node, value
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def _pop(heap, sums, size):  # type: ignore[no-untyped-def]
+    """Take the first away; returns the new size."""
+    size -= 1
+    node, value, place = heap[size], sums[size], 0
+    while True:
+        below = 2 * place + 1
+        if below + 1 < size and sums[below + 1] > sums[below]:
+            below += 1
+        if below >= size or sums[below] <= value:
+            break
+        heap[place], sums[place] = heap[below], sums[below]
+        place = below
+    heap[place], sums[place] = node, value
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _average(candidates, shares, labels, scores):  # type: ignore[no-untyped-def]
+    for row in range(len(candidates)):
+        order = np.argsort(candidates[row], kind="mergesort")
+        filled, place = 0, 0
+        while place < len(order):
+            label, score = candidates[row, order[place]], 0.0
+            while place < len(order) and candidates[row, order[place]] == label:
+                score += shares[row, order[place]]
+                place += 1
+            if label >= 0:
+                filled = keep_best(score, label, scores[row], labels[row], filled)

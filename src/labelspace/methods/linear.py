@@ -1,0 +1,199 @@
+"""One-vs-all linear classifiers on the sparse features (DiSMEC, Babbar and Schoelkopf 2017).
+
+Each label has weights of its own, <w_l, x> + b_l, trained by dual coordinate descent on examples of
+length 1; small weights are dropped. Where labels are few, a label's negatives are all examples that
+do not carry it, and all labels are scored. Where they are many, its negatives are the hard ones:
+examples that have it on their short list (Slice, Jain et al. 2019), and the short list is scored:
+
+    h(x)_l = <w_l, x> + b_l + c s_l(x)
+
+with s the short list's own score, which knows what sets the listed labels apart from all others.
+c, and the sigmoid that makes h a probability, come from a validation cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.data.dataset import Features
+from labelspace.evaluation.metrics import measure
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.glas_rules import validation_share
+from labelspace.methods.linear_ranker import LinearRanker
+from labelspace.methods.linear_shortlist import Shortlister, as_candidates
+from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
+from labelspace.methods.ranking import Ranking
+from labelspace.nn.calibration import fit_platt
+from labelspace.parallel import cores
+from labelspace.sparse import checked_features, unit_rows
+
+MOST_WORK = 2e9  # labels times non-zeros of X: above, negatives are the hard ones
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)  # of the short list's score that are tried
+UNTRIED_SHARE = 0.1  # where there is no validation cut
+FEW_EXAMPLES = 20_000  # up to here it is trained again on all, the validation cut included
+_CALIBRATED = 20  # labels of each validation example that calibration looks at
+
+
+class Linear(Method):
+    """A sparse linear classifier a label."""
+
+    name: ClassVar[str] = "linear"
+    summary: ClassVar[str] = "one-vs-all linear classifiers, hard negatives where labels are many"
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "loss": choice("of a label's classifier", "squared_hinge", "logistic"),
+        "C": number(
+            "weight of the losses; none: 0.5 against all, 1 against hard negatives, and ten times "
+            "that if logistic",
+            low=1e-6,
+            none=True,
+        ),
+        "negatives": choice(
+            "of a label: all other examples, or those that have it on their short list; none: all "
+            "where labels are few",
+            *("all", "hard"),
+            none=True,
+        ),
+        "shortlist": integer("labels on the short list of an example", low=1),
+        "prune": number("weights below it in absolute value are dropped", low=0.0),
+        "tolerance": number("at which a label's training stops", low=1e-9),
+        "passes": integer("over a label's examples at most", low=1),
+        "validation": number(
+            "share cut off for calibration; none: 0.02, up to 0.1 of few examples",
+            low=0.0,
+            high=0.5,
+            none=True,
+        ),
+        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        loss: str = "squared_hinge",
+        C: float | None = None,
+        negatives: str | None = None,
+        shortlist: int = 100,
+        prune: float = 0.1,
+        tolerance: float = 0.1,
+        passes: int = 20,
+        validation: float | None = None,
+        metric: str = "nDCG@5",
+        seed: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.negatives = negatives
+        self.shortlist = shortlist
+        self.prune = prune
+        self.tolerance = tolerance
+        self.passes = passes
+        self.validation = validation
+        self.metric = metric
+        self.seed = seed
+
+    def _fit(self, data: TrainingData) -> None:
+        X, Y = as_csr(data.X), data.Y
+        share = 0.0 if data.valid else validation_share(self.validation, X.shape[0])
+        order = np.random.default_rng([self.seed, X.shape[0]]).permutation(X.shape[0])
+        rows, held = np.split(order, [X.shape[0] - round(share * X.shape[0])])
+        rows.sort()
+        valid = data.valid or (X[held], Y[held])
+        self.numbers_ = np.array([UNTRIED_SHARE, 1.0, 0.0])
+        self._learn(X[rows], Y[rows])
+        if valid[1].nnz:
+            self._calibrate(as_csr(valid[0]), valid[1], Y[rows])
+        if len(held) and X.shape[0] <= FEW_EXAMPLES:
+            self._learn(X, Y)
+
+    def _learn(self, X: csr_matrix, Y: csr_matrix) -> None:
+        kind = self.negatives or ("all" if X.nnz * Y.shape[1] <= MOST_WORK else "hard")
+        self.shortlister_, candidates = None, None
+        if kind == "hard":
+            self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
+            listed, _ = self.shortlister_.search(unit_rows(X), min(self.shortlist, Y.shape[1]))
+            candidates = as_candidates(listed, Y.shape[1])
+        usual = (0.5 if kind == "all" else 1.0) * (10.0 if self.loss == "logistic" else 1.0)
+        self.ranker_ = LinearRanker.fit(
+            *(X, Y, candidates),
+            loss="logistic" if self.loss == "logistic" else "squared_hinge",
+            C=self.C or usual,
+            prune=self.prune, tolerance=self.tolerance, passes=self.passes, seed=self.seed,
+        )  # fmt: skip
+
+    def _calibrate(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> None:
+        """Choose c and the sigmoid on held-out examples."""
+
+        def worth(share: float) -> float:
+            self.numbers_[0] = share
+            labels, scores = self._rank(X, min(5, Y.shape[1]))
+            return measure(self.metric, Ranking(labels, scores), Y, Y_train)
+
+        if self.shortlister_ is not None:
+            self.numbers_[0] = max(SHARES, key=worth)
+        labels, scores = self._rank(X, min(_CALIBRATED, self.shortlist, Y.shape[1]))
+        hits = Y[np.arange(len(labels))[:, None], np.maximum(labels, 0)].toarray() > 0
+        self.numbers_[1:] = fit_platt(scores[labels >= 0], hits[labels >= 0])
+
+    def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels by h, and h; -1 and -inf pad."""
+        if self.shortlister_ is None:
+            return self.ranker_.best(X, k)
+        n_labels = self.ranker_.weights.shape[0]
+        listed, likely = self.shortlister_.search(
+            unit_rows(X), min(max(k, self.shortlist), n_labels)
+        )
+        likely[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
+        scores = self.ranker_.score(X, listed) + np.float32(self.numbers_[0]) * likely
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(listed, order, 1), np.take_along_axis(scores, order, 1)
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        labels, scores = self._rank(as_csr(X), k)
+        line = np.clip(self.numbers_[1] * scores + self.numbers_[2], -60.0, 60.0)
+        probabilities = (1.0 / (1.0 + np.exp(-line))).astype(np.float32)
+        probabilities[labels < 0] = 0.0
+        return Ranking(labels, probabilities)
+
+    def score(self, X: Any, candidates: np.ndarray) -> np.ndarray:
+        """<w_l, x> + b_l of each example's candidates (n, k), -inf where a candidate is -1."""
+        self._check_fitted()
+        return self.ranker_.score(as_csr(checked_features(X, self.n_features_in_)), candidates)
+
+    def facts(self) -> dict[str, Any]:
+        weights = self.ranker_.weights
+        return {
+            "negatives": "all" if self.shortlister_ is None else "hard",
+            "weights a label": round(weights.nnz / weights.shape[0], 1),
+        }
+
+    def state(self) -> dict[str, np.ndarray]:
+        listed = {} if self.shortlister_ is None else self.shortlister_.state()
+        return {**self.ranker_.state(), **listed, "numbers": self.numbers_}
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.ranker_ = LinearRanker.restore(arrays)
+        listed = "shortlist.offsets" in arrays
+        self.shortlister_ = Shortlister.restore(arrays) if listed else None
+        self.numbers_ = arrays["numbers"]
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        work = shape.feature_nnz * shape.labels
+        kind = params["negatives"] or ("all" if work <= MOST_WORK else "hard")
+        per_example = shape.feature_nnz / max(1, shape.points)
+        # A weight needs an example of the label, or a negative, in which its feature is seen.
+        seen = min(float(shape.features), 20.0 * per_example)
+        needs = {
+            "weights of the labels": int(24 * shape.labels * seen),
+            "a dense vector a thread": 12 * shape.features * cores() + 24 * shape.points,
+        }
+        if kind == "hard":
+            k = min(params["shortlist"], shape.labels)
+            needs["short lists"] = 36 * shape.points * k
+            needs["the short list's weights"] = int(16 * shape.label_nnz * per_example)
+        return needs

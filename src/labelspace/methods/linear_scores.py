@@ -1,0 +1,92 @@
+"""Scores of labels whose weights are sparse, in compiled loops, example by example.
+
+All labels are scored by feature (`best`): the labels a feature speaks for are listed with it, and a
+short list by label (`scores_of`): each candidate's weights meet the example, spread out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix
+
+from labelspace.parallel import over_rows
+from labelspace.search.votes import keep_best
+
+
+def best(
+    X: csr_matrix, postings: csr_matrix, offsets: np.ndarray, k: int, floor: float = -np.inf
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k labels of largest X @ postings + offsets above the floor, and these values.
+
+    postings  (features, labels); offsets (labels,). Rows with fewer are padded by -1 and -inf.
+    """
+    labels = np.full((X.shape[0], k), -1, np.int64)
+    scores = np.full((X.shape[0], k), -np.inf, np.float32)
+
+    def block(start: int, stop: int) -> None:
+        _best(
+            *(X.indptr[start : stop + 1], X.indices, X.data),
+            *(postings.indptr, postings.indices, postings.data),
+            *(offsets, np.float32(floor), labels[start:stop], scores[start:stop]),
+        )
+
+    over_rows(X.shape[0], block, block=64)
+    return labels, scores
+
+
+def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.ndarray:
+    """<x, w_l> + bias of each example's candidate labels, (n, k); -inf where the label is -1.
+
+    weights     (labels, features + 1), the last column the bias
+    candidates  (n, k) integers
+    """
+    scores = np.full(candidates.shape, -np.inf, np.float32)
+    candidates = np.ascontiguousarray(candidates, np.int64)
+
+    def block(start: int, stop: int) -> None:
+        _scores_of(
+            *(X.indptr[start : stop + 1], X.indices, X.data),
+            *(weights.indptr, weights.indices, weights.data, weights.shape[1]),
+            *(candidates[start:stop], scores[start:stop]),
+        )
+
+    over_rows(X.shape[0], block, block=256)
+    return scores
+
+
+@njit(cache=True, nogil=True)
+def _best(  # type: ignore[no-untyped-def]
+    x_indptr, x_indices, x_data, indptr, indices, data, offsets, floor, labels, scores
+):
+    totals = np.empty(len(offsets), np.float32)
+    for row in range(len(labels)):
+        totals[:] = offsets
+        for cell in range(x_indptr[row], x_indptr[row + 1]):
+            feature, value = x_indices[cell], x_data[cell]
+            for posting in range(indptr[feature], indptr[feature + 1]):
+                totals[indices[posting]] += value * data[posting]
+        filled = 0
+        for label in range(len(totals)):
+            if totals[label] > floor:
+                filled = keep_best(totals[label], label, scores[row], labels[row], filled)
+
+
+@njit(cache=True, nogil=True)
+def _scores_of(  # type: ignore[no-untyped-def]
+    x_indptr, x_indices, x_data, indptr, indices, data, width, candidates, scores
+):
+    x = np.zeros(width, np.float32)
+    x[width - 1] = 1.0
+    for row in range(len(candidates)):
+        for cell in range(x_indptr[row], x_indptr[row + 1]):
+            x[x_indices[cell]] = x_data[cell]
+        for place in range(candidates.shape[1]):
+            label = candidates[row, place]
+            if label >= 0:
+                total = np.float32(0.0)
+                for cell in range(indptr[label], indptr[label + 1]):
+                    total += x[indices[cell]] * data[cell]
+                scores[row, place] = total
+        for cell in range(x_indptr[row], x_indptr[row + 1]):
+            x[x_indices[cell]] = 0.0

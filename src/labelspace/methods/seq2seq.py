@@ -1,0 +1,345 @@
+"""Seq2Seq: a T5 reads the text and writes the label's path (after Pathak, IIT Kharagpur 2024).
+
+An output is a path written level by level; its probability is the product over its tokens of
+
+    p(token | text, what is written)    among the tokens with which a valid path can go on
+
+and a label is as likely as the outputs that contain it, summed over the beams of a search through
+the trie of valid paths. An example with several paths is trained on each of them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix, vstack
+
+from labelspace.data.dataset import Features
+from labelspace.errors import ParameterError
+from labelspace.evaluation.metrics import measure
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.glas_rules import batch_of, validation_share
+from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
+from labelspace.methods.ranking import Ranking
+from labelspace.methods.seq2seq_model import (
+    Reading,
+    fetched_t5,
+    restored_t5,
+    small_t5,
+    t5_arrays,
+    vocabulary_of,
+)
+from labelspace.methods.seq2seq_objective import WritingObjective
+from labelspace.methods.seq2seq_outputs import Outputs, plan_outputs
+from labelspace.methods.seq2seq_search import OFF, Writer
+from labelspace.nn.calibration import fit_platt
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.sparse import checked_features
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+    from labelspace.features.tokens import Tokens
+    from labelspace.nn.callbacks import Callback
+
+SMALL = "small"
+EXACT_BELOW = 20_000_000  # weights up to which prediction on a processor is in float64
+PREDICTED_AT_A_TIME = 32
+MOST_SCORED = 500  # examples of the validation cut that are looked at after each epoch
+CALIBRATED = 20  # labels of each validation example that calibration looks at
+
+
+class Seq2Seq(Method):
+    """A T5 that writes label paths; beams through the trie of valid ones give the ranking."""
+
+    name: ClassVar[str] = "seq2seq"
+    writes_labels: ClassVar[bool] = True  # `fit` takes their names as tokens
+    summary: ClassVar[str] = "a T5 that reads the text and writes the label's path"
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "model": Parameter(
+            "text", "a T5 to begin with: a directory or a hub name; small: a fresh one"
+        ),
+        "width": integer("of the fresh T5's states", low=1),
+        "layers": integer("of its encoder, and of its decoder", low=1),
+        "heads": integer("of its attention; they divide the width", low=1),
+        "dropout": number("in the fresh T5", low=0.0, high=0.9),
+        "max_tokens": integer("of a text; the rest is not read", low=1),
+        "vocabulary": integer("pieces of words that the tokenizer is trained to", low=100),
+        "prompt": Parameter("text", "what a text is put into, for {text}"),
+        "writing": choice(
+            "short: only tokens that decide between valid paths; whole: all tokens of a valid "
+            "path; free: whole, and not bound to valid paths",
+            *("short", "whole", "free"),
+        ),
+        "beams": integer("outputs followed at once for an example", low=1),
+        "paths": integer("outputs of an example that a step trains on at most", low=1),
+        "epochs": integer("passes over the training data at most", low=1),
+        "batch_size": integer(
+            "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
+        ),
+        "lr": number("learning rate of AdamW", low=0.0),
+        "patience": integer("epochs without a better validation score before it stops", low=1),
+        "validation": number(
+            "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
+            low=0.0,
+            high=0.5,
+            none=True,
+        ),
+        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "precision": choice("of training", "float32", "bfloat16"),
+        "device": choice("auto: a GPU if there is one", "auto", "cpu", "cuda"),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        model: str = SMALL,
+        width: int = 128,
+        layers: int = 2,
+        heads: int = 4,
+        dropout: float = 0.1,
+        max_tokens: int = 48,
+        vocabulary: int = 8000,
+        prompt: str = "{text}",
+        writing: str = "short",
+        beams: int = 16,
+        paths: int = 4,
+        epochs: int = 20,
+        batch_size: int | None = None,
+        lr: float = 0.002,
+        patience: int = 3,
+        validation: float | None = None,
+        metric: str = "nDCG@5",
+        precision: str = "float32",
+        device: str = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.width = width
+        self.layers = layers
+        self.heads = heads
+        self.dropout = dropout
+        self.max_tokens = max_tokens
+        self.vocabulary = vocabulary
+        self.prompt = prompt
+        self.writing = writing
+        self.beams = beams
+        self.paths = paths
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.patience = patience
+        self.validation = validation
+        self.metric = metric
+        self.precision = precision
+        self.device = device
+        self.seed = seed
+
+    def text_features(self) -> Tokens:
+        """How texts become rows for this model: token ids in order, by the model's tokenizer."""
+        from labelspace.features.tokens import Tokens
+
+        return Tokens(
+            max_tokens=self.max_tokens,
+            vocabulary=self.vocabulary,
+            source="" if self.model == SMALL else self.model,
+            prompt=self.prompt,
+        )
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        valid: tuple[Any, Any] | None = None,
+        taxonomy: Taxonomy | None = None,
+        callbacks: Sequence[Callback] = (),
+        label_names: Any = None,
+    ) -> Self:
+        """As every method; X may hold token ids in order, as `text_features` makes them.
+
+        label_names  (nodes of the taxonomy, or labels; places) token ids + 1 that write each one,
+                     as `Tokens.transform_names` makes them; without it each has its own token
+        """
+        names = None if label_names is None else as_csr(checked_features(label_names))
+        self._names = names
+        try:
+            return super().fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks)
+        finally:
+            del self._names
+
+    def _fit(self, data: TrainingData) -> None:
+        X, Y, valid = self._cut(data)
+        self.reading_ = Reading.of(X, self._names, self.max_tokens)
+        names = self._names if self.reading_.in_order else None
+        first_own = self.reading_.vocabulary
+        if self.model != SMALL:
+            first_own = max(first_own, vocabulary_of(self.model))
+        self.outputs_, has, n_tokens = plan_outputs(
+            Y, data.taxonomy, names, first_own, short=self.writing == "short"
+        )
+        self.calibration_, self.invalid_ = np.array([1.0, 0.0]), 0.0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.t5_ = self._begin(n_tokens, first_own).to(self._device())
+        self.writer_: Writer | None = None
+        self._train(X, has, Y, valid, data)
+        self.t5_.eval()
+        if valid is not None:
+            self._calibrate(*valid)
+
+    def _begin(self, n_tokens: int, first_own: int) -> Any:
+        if self.model != SMALL:
+            return fetched_t5(self.model, n_tokens, first_own)
+        return small_t5(
+            n_tokens,
+            width=self.width,
+            layers=self.layers,
+            heads=self.heads,
+            dropout=self.dropout,
+        )
+
+    def _train(
+        self,
+        X: csr_matrix,
+        has: csr_matrix,
+        Y: csr_matrix,
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        trainer = Trainer(
+            epochs=self.epochs,
+            batch_size=batch_of(self.batch_size, X.shape[0]),
+            seed=self.seed,
+            schedule="linear",
+            warmup=0.05,
+            patience=self.patience,
+            callbacks=data.callbacks,
+            identity=data.identity,
+        )
+        self.t5_.train()
+        adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.lr))
+        score = None if valid is None else lambda: self._score(*valid, Y)
+        objective = WritingObjective(self, X, has)
+        learner = Learner(dict(self.t5_.named_parameters()), objective, adam, score)
+        self.history_ = trainer.run(learner, X.shape[0])
+
+    def _cut(
+        self, data: TrainingData
+    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None]:
+        """Examples to train on, and those to validate on."""
+        X, Y = as_csr(data.X), data.Y
+        if data.valid is not None:
+            held = (as_csr(data.valid[0]), data.valid[1])
+            return X, Y, held if held[1].nnz else None
+        share = validation_share(self.validation, X.shape[0])
+        rows, cut = cut_validation(X.shape[0], share, self.seed)
+        if Y[cut].nnz == 0 or Y[rows].nnz == 0:
+            return X, Y, None
+        return X[rows], Y[rows], (X[cut], Y[cut])
+
+    def _device(self) -> str:
+        if self.device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ParameterError("seq2seq.device='cuda': there is no GPU that torch can use")
+        return self.device
+
+    def _writer(self) -> Writer:
+        """A copy of the model as it is now, made for prediction."""
+        model = copy.deepcopy(self.t5_).eval()
+        small = sum(weights.numel() for weights in model.parameters()) <= EXACT_BELOW
+        if small and model.shared.weight.device.type == "cpu":
+            # What float32 rounds depends on the batch; after float64 the scores are the same.
+            model = model.double()
+        return Writer(model, self.outputs_.trie, self.beams, self.writing == "free")
+
+    def _raw(self, writer: Writer, X: csr_matrix) -> tuple[csr_matrix, float]:
+        """Probabilities of labels before calibration, and the share of invalid first outputs."""
+        outputs, invalid = self.outputs_, 0
+        parts = [csr_matrix((0, outputs.carries.shape[1]), dtype=np.float32)]
+        for start in range(0, X.shape[0], PREDICTED_AT_A_TIME):
+            block = X[start : start + PREDICTED_AT_A_TIME]
+            beams = writer.write(*self.reading_(block))
+            first = beams.take(beams.best(1))
+            # An example without a finished output has written nothing valid either.
+            invalid += block.shape[0] - int(np.count_nonzero(first.state != OFF))
+            beams = beams.take(np.flatnonzero(beams.state != OFF))
+            found = outputs.trie.outputs[beams.state]
+            shape = (block.shape[0], outputs.carries.shape[0])
+            p = csr_matrix((np.exp(beams.score), (beams.example, found)), shape=shape)
+            parts.append(csr_matrix(p @ outputs.carries, dtype=np.float32))
+        return vstack(parts, format="csr"), invalid / max(1, X.shape[0])
+
+    def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
+        X, Y = X[:MOST_SCORED], Y[:MOST_SCORED]
+        raw, _ = self._raw(self._writer(), X)
+        return measure(self.metric, Ranking.from_sparse(raw, min(5, Y.shape[1])), Y, Y_train)
+
+    def _calibrate(self, X: csr_matrix, Y: csr_matrix) -> None:
+        raw, self.invalid_ = self._raw(self._writer(), X)
+        best = Ranking.from_sparse(raw, min(CALIBRATED, Y.shape[1]))
+        rows, places = np.nonzero(best.labels >= 0)
+        if len(rows):  # free writing may have found nothing valid
+            hits = np.asarray(Y[rows, best.labels[rows, places]]).ravel() > 0
+            self.calibration_ = fit_platt(_log_odds(best.scores[rows, places]), hits)
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        if self.writer_ is None:
+            self.writer_ = self._writer()
+        raw, _ = self._raw(self.writer_, as_csr(X))
+        best = Ranking.from_sparse(raw, k)
+        slope, offset = self.calibration_
+        line = np.clip(slope * _log_odds(best.scores) + offset, -60.0, 60.0)
+        scores = np.where(best.labels >= 0, 1.0 / (1.0 + np.exp(-line)), 0.0)
+        return Ranking(best.labels, scores.astype(np.float32))
+
+    def facts(self) -> dict[str, Any]:
+        weights = sum(weights.numel() for weights in self.t5_.parameters())
+        written = {
+            "weights": weights,
+            "outputs": len(self.outputs_.trie.walks),
+            "longest": max(len(walk) for walk in self.outputs_.trie.walks),
+            "invalid_share": self.invalid_,
+        }
+        return {"writing": written}
+
+    def state(self) -> dict[str, np.ndarray]:
+        reading = self.reading_
+        return {
+            **t5_arrays(self.t5_),
+            **{f"outputs.{name}": array for name, array in self.outputs_.state().items()},
+            "reading": np.array([reading.in_order, reading.vocabulary, reading.longest]),
+            "calibration": self.calibration_,
+            "invalid": np.array(self.invalid_),
+        }
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        own = {k.removeprefix("outputs."): v for k, v in arrays.items() if k.startswith("outputs.")}
+        self.outputs_ = Outputs.restore(own)
+        in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
+        self.reading_ = Reading(bool(in_order), vocabulary, longest)
+        self.t5_ = restored_t5(arrays).to(self._device()).eval()
+        self.writer_ = None
+        self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        batch, width = batch_of(params["batch_size"], shape.points), params["width"]
+        tokens = shape.features + shape.labels + params["vocabulary"]
+        states = batch * params["max_tokens"] * width * params["layers"]
+        return {
+            "token vectors, moments and the best so far": 24 * tokens * width,
+            "layers, moments and the best so far": 24 * 30 * params["layers"] * width**2,
+            "states of a batch": 4 * 40 * states,
+            "scores of a batch": 4 * 6 * batch * params["paths"] * min(tokens, shape.labels + 1000),
+        }
+
+
+def _log_odds(p: np.ndarray) -> np.ndarray:
+    p = np.clip(p.astype(np.float64), 1e-9, 1.0 - 1e-9)
+    return np.asarray(np.log(p / (1.0 - p)))

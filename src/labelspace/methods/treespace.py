@@ -1,0 +1,387 @@
+"""TreeSpace: labels as a tree of spaces that grow with depth (after Pathak, IIT Kharagpur 2024).
+
+Every level of the label tree has a space of its own; a child's vector is its parent's, projected,
+plus a part of its own; an encoder puts an example into all spaces in one pass. A label is as likely
+as the product, along the likeliest way from the root, of
+
+    sigmoid(s <z(x), e_c> + b_c)
+
+Search opens the likeliest nodes first and scores their children alone. The votes of near training
+examples stand beside it (`methods/blend.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from labelspace.data.dataset import Features
+from labelspace.errors import ParameterError
+from labelspace.evaluation.metrics import measure
+from labelspace.labels.propensity import inverse_propensities
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.glas_rules import (
+    MANY_EXAMPLES,
+    RARE_PER_LABEL,
+    batch_of,
+    pace,
+    validation_share,
+)
+from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, number
+from labelspace.methods.ranking import Ranking
+from labelspace.methods.treespace_nodes import Nodes, label_ancestors
+from labelspace.methods.treespace_objective import TreeObjective
+from labelspace.methods.treespace_search import TreeBlend, TreeIndex, with_ancestors
+from labelspace.methods.treespace_space import (
+    LOW_RANK_NUMBERS,
+    Layout,
+    LevelEncoder,
+    TreeVectors,
+)
+from labelspace.nn.encoder import unit_array
+from labelspace.nn.rows import RowAdam, Together
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.search.voters import Voters, voter_bytes
+from labelspace.sparse import pack_csr, unpack_csr
+
+
+class TreeSpace(Method):
+    """Labels in a tree whose levels have their own spaces, found by cluster search."""
+
+    name: ClassVar[str] = "treespace"
+    summary: ClassVar[str] = "a tree of label spaces that grow with depth, searched from the root"
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "dim": integer("dimension of the deepest space", low=1, high=4096),
+        "top_dim": integer("dimension of the topmost space; equal to dim: constant", low=1),
+        "spaces": integer("levels with a space of their own; deeper ones share the last", low=1),
+        "width": integer("of the encoder that serves all spaces", low=1),
+        "projections": choice(
+            "from a parent's space to its children's: a matrix a node, one a level and a low-rank "
+            "one a node, or one a level; auto: the first that is small enough",
+            *("auto", "node", "low-rank", "shared"),
+        ),
+        "prediction": number("weight of the predictions on all levels", low=0.0),
+        "level_weight": number(
+            "weight of a level's prediction, as a multiple of the one above", low=0.01
+        ),
+        "consistency": number(
+            "weight of the angle between a child and its parent's projection", low=0.0
+        ),
+        "regularisation": number("weight of the projections' and own parts' regularisers", low=0.0),
+        "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
+        "rare": number(
+            "features in fewer examples are damped; 0: no damping, none: chosen from the data",
+            low=0.0,
+            none=True,
+        ),
+        "scale": number("where the trained scale of inner products begins", low=0.1),
+        "n_negatives": integer("siblings beyond which an example's negatives are sampled", low=1),
+        "epochs": integer("passes over the training data at most", low=1),
+        "batch_size": integer(
+            "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
+        ),
+        "lr": number("learning rate of Adam", low=0.0),
+        "patience": integer("epochs without a better validation score before it stops", low=1),
+        "validation": number(
+            "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
+            low=0.0,
+            high=0.5,
+            none=True,
+        ),
+        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "neighbours": integer("training examples that vote; 0: none", low=0),
+        "lean": number(
+            "how far rare labels go before others that are all but as likely; none: as far as it "
+            "costs next to nothing on the validation cut",
+            low=0.0,
+            none=True,
+        ),
+        "beam": integer("most nodes that search opens; 0: as many as exact search needs", low=0),
+        "consistent": flag("a label never comes without its ancestors in the taxonomy"),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        dim: int = 512,
+        top_dim: int = 128,
+        spaces: int = 8,
+        width: int = 512,
+        projections: str = "auto",
+        prediction: float = 1.0,
+        level_weight: float = 1.0,
+        consistency: float = 0.1,
+        regularisation: float = 0.001,
+        keep: float = 0.8,
+        rare: float | None = None,
+        scale: float = 10.0,
+        n_negatives: int = 1000,
+        epochs: int = 8,
+        batch_size: int | None = None,
+        lr: float = 0.004,
+        patience: int = 2,
+        validation: float | None = None,
+        metric: str = "nDCG@5",
+        neighbours: int = 10,
+        lean: float | None = None,
+        beam: int = 0,
+        consistent: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.dim = dim
+        self.top_dim = top_dim
+        self.spaces = spaces
+        self.width = width
+        self.projections = projections
+        self.prediction = prediction
+        self.level_weight = level_weight
+        self.consistency = consistency
+        self.regularisation = regularisation
+        self.keep = keep
+        self.rare = rare
+        self.scale = scale
+        self.n_negatives = n_negatives
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.patience = patience
+        self.validation = validation
+        self.metric = metric
+        self.neighbours = neighbours
+        self.lean = lean
+        self.beam = beam
+        self.consistent = consistent
+        self.seed = seed
+
+    def _fit(self, data: TrainingData) -> None:
+        if self.prediction + self.consistency + self.regularisation == 0:
+            raise ParameterError(
+                "prediction, consistency and regularisation are all 0: nothing is left to train for"
+            )
+        X, Y, valid = self._cut(data)
+        rng = np.random.default_rng([self.seed, X.shape[1]])
+        self.nodes_ = Nodes.build(X, Y, data.taxonomy, self.seed)
+        self.layout_ = Layout.of(self.nodes_, self.dim, self.top_dim, self.spaces)
+        above = self.nodes_.on_nodes(Y)
+        counts = np.bincount(above.indices, minlength=len(self.nodes_))
+        self.encoder_ = LevelEncoder.fresh(
+            *(X.shape[1], self.width, self.layout_.dims, rng),
+            pace=self._pace(X, Y),
+        )
+        self.vectors_ = TreeVectors.fresh(self.nodes_, self.layout_, self.projections, rng)
+        self.vectors_.place(self._centroids(X, above, rng))
+        self.bias_ = torch.from_numpy(_log_odds(self.nodes_, counts)).requires_grad_()
+        self.scale_ = torch.full((len(self.layout_.dims),), self.scale, requires_grad=True)
+        self._train(X, above, Y, valid, data)
+        self.ancestors_ = label_ancestors(data.taxonomy, Y.shape[1])
+        self._finish(X, Y, valid, data)
+
+    def _pace(self, X: csr_matrix, Y: csr_matrix) -> np.ndarray | None:
+        """As in `glas_rules`, but labels with few examples are left all of their rare features."""
+        features = np.bincount(X.indices, minlength=X.shape[1])
+        labels = np.bincount(Y.indices, minlength=Y.shape[1])
+        mean = labels.sum() / max(1, np.count_nonzero(labels))
+        rare = RARE_PER_LABEL * mean**2 / MANY_EXAMPLES if self.rare is None else self.rare
+        return pace(rare, features, labels)
+
+    def _train(
+        self,
+        X: csr_matrix,
+        above: csr_matrix,
+        Y: csr_matrix,
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        trainer = Trainer(
+            epochs=self.epochs,
+            batch_size=batch_of(self.batch_size, X.shape[0]),
+            seed=self.seed,
+            schedule="linear",
+            patience=self.patience,
+            callbacks=data.callbacks,
+            identity=data.identity,
+        )
+        tensors = {
+            **self.encoder_.tensors(),
+            **self.vectors_.tensors(),
+            "bias": self.bias_,
+            "scale": self.scale_,
+        }
+        score = None if valid is None else lambda: self._score(*valid, Y)
+        learner = Learner(tensors, TreeObjective(self, X, above), self._optimiser(), score)
+        self.history_ = trainer.run(learner, X.shape[0])
+
+    def _optimiser(self) -> Together:
+        tables = {"encoder": self.encoder_.trunk.first, **self.vectors_.tables()}
+        dense = [
+            {"params": [self.scale_], "lr": 0.01},
+            {"params": [self.bias_], "lr": self.lr},
+            {"params": self.encoder_.heads, "lr": self.lr / 5},
+        ]
+        if self.vectors_.shared:
+            dense.append({"params": list(self.vectors_.shared.values()), "lr": self.lr / 5})
+        return Together(
+            {
+                "rows": RowAdam({name: (table, self.lr) for name, table in tables.items()}),
+                "dense": TorchOptimiser(torch.optim.Adam(dense)),
+            }
+        )
+
+    def _centroids(
+        self, X: csr_matrix, above: csr_matrix, rng: np.random.Generator
+    ) -> list[np.ndarray]:
+        """Where nodes begin: the centroids of their examples, of length 1, by space."""
+        points, starts = self.encoder_.encode(X)[1], self.layout_.starts
+        found = []
+        for space in range(len(self.layout_.dims)):
+            here = np.flatnonzero(self.layout_.space == space)
+            part = points[:, starts[space] : starts[space + 1]]
+            centroids = np.asarray(above[:, here].T @ part, np.float32)
+            empty = np.abs(centroids).max(axis=1, initial=0.0) == 0  # of rows without features
+            centroids[empty] = rng.standard_normal((int(empty.sum()), part.shape[1]), np.float32)
+            found.append(unit_array(centroids))
+        return found
+
+    def _index(self) -> TreeIndex:
+        return TreeIndex.build(
+            *(self.nodes_, self.layout_, self.vectors_.final()),
+            *(self.scale_.detach().numpy(), self.bias_.detach().numpy()),
+            *(self.n_labels_, self.beam),
+        )
+
+    def _finish(
+        self,
+        X: csr_matrix,
+        Y: csr_matrix,
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        """All that is built on the trained vectors: index, voters, calibration."""
+        held = None if valid is None else self.encoder_.encode(valid[0])
+        voters = None
+        if self.neighbours:
+            near = None if held is None else held[0]
+            voters = Voters.build(self.embed, X, Y, self.seed, near)
+        self.blend_ = TreeBlend(self._index(), voters, self.neighbours)
+        if valid is not None and held is not None:
+            cut = (*held, valid[1])
+            self.blend_.fit(*cut, lambda *best: measure(self.metric, Ranking(*best), cut[2], Y))
+            self._lean(cut, Y)
+            if voters is not None and data.valid is None:  # nobody is left out of the vote
+                self.blend_.voters = voters.extended(self.embed, *valid)
+
+    def _lean(self, cut: tuple[np.ndarray, np.ndarray, csr_matrix], Y: csr_matrix) -> None:
+        rarity = np.log(inverse_propensities(Y))
+        if self.lean is None:
+            score = lambda *best: measure(self.metric, Ranking(*best), cut[2], Y)  # noqa: E731
+            self.blend_.fit_lean(*cut, score, rarity)
+        elif self.lean > 0:
+            self.blend_.lean = (self.lean * rarity).astype(np.float32)
+            self.blend_.calibrate(*cut)
+
+    def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
+        best = self._index().search(self.encoder_.encode(X)[1], min(5, Y.shape[1]))
+        return measure(self.metric, Ranking(*best), Y, Y_train)
+
+    def _cut(
+        self, data: TrainingData
+    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None]:
+        """Examples to train on, and those to validate on."""
+        X, Y = as_csr(data.X), data.Y
+        self.n_labels_ = Y.shape[1]
+        if data.valid is not None:
+            held = (as_csr(data.valid[0]), data.valid[1])
+            return X, Y, held if held[1].nnz else None
+        share = validation_share(self.validation, X.shape[0])
+        rows, cut = cut_validation(X.shape[0], share, self.seed)
+        if Y[cut].nnz == 0:
+            return X, Y, None
+        return X[rows], Y[rows], (X[cut], Y[cut])
+
+    def embed(self, X: Any) -> np.ndarray:
+        """The examples' points before they go into the spaces of the levels, (n, width)."""
+        return self.encoder_.encode(as_csr(X))[0]
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        labels, scores = self.blend_.rank(*self.encoder_.encode(as_csr(X)), k)
+        if self.consistent:
+            labels, scores = with_ancestors(
+                labels, scores, self.ancestors_.indptr, self.ancestors_.indices
+            )
+        return Ranking(labels, scores)
+
+    def facts(self) -> dict[str, Any]:
+        tree = {
+            "nodes": len(self.nodes_) - 1,
+            "depth": int(self.nodes_.depth.max()),
+            "dimensions": list(self.layout_.dims),
+        }
+        facts: dict[str, Any] = {"tree": tree}
+        if self.blend_.voters is not None:
+            share = float(self.blend_.numbers[2])
+            facts["votes"] = {"share": share, "examples": len(self.blend_.voters)}
+        return facts
+
+    def state(self) -> dict[str, np.ndarray]:
+        index, layout = self.blend_.index, self.layout_
+        parts = {"nodes": self.nodes_.arrays()}
+        if self.blend_.voters is not None:
+            parts["voters"] = self.blend_.voters.state()
+        return {
+            **self.encoder_.arrays(),
+            "dims": np.array(layout.dims, np.int64),
+            "space": layout.space,
+            "row": layout.row,
+            "vectors": index.flat,
+            "bias": index.bias,
+            "blend": self.blend_.numbers,
+            **({} if self.blend_.lean is None else {"lean": self.blend_.lean}),
+            **pack_csr("ancestors", self.ancestors_),
+            **{f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()},
+        }
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.nodes_ = Nodes.from_arrays(_under("nodes.", arrays))
+        dims = tuple(int(d) for d in arrays["dims"])
+        self.layout_ = Layout(dims, arrays["space"], arrays["row"])
+        self.encoder_ = LevelEncoder.restore(arrays, len(dims))
+        self.ancestors_ = unpack_csr("ancestors", arrays)
+        index = TreeIndex.over(
+            *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"]),
+            *(self.n_labels_, self.beam),
+        )
+        kept = _under("voters.", arrays)
+        voters = Voters.restore(kept, self.n_labels_, self.width) if kept else None
+        self.blend_ = TreeBlend(index, voters, self.neighbours, arrays["blend"])
+        self.blend_.lean = arrays.get("lean")
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        batch = batch_of(params["batch_size"], shape.points)
+        inner = shape.labels // 4 + 1
+        needs = {
+            "the encoder, moments and the best so far": 16 * shape.features * params["width"],
+            "label vectors, moments and the best so far": 20 * shape.labels * params["dim"],
+            "projections": 16 * min(inner * 8 * params["dim"], LOW_RANK_NUMBERS),
+            "examples in all spaces": 4 * shape.points * params["spaces"] * params["dim"],
+            "scores of a batch": 16 * batch * (8 * params["n_negatives"]),
+        }
+        if params["neighbours"]:
+            needs["training examples that vote"] = voter_bytes(shape.points)
+        return needs
+
+
+def _log_odds(nodes: Nodes, counts: np.ndarray) -> np.ndarray:
+    """Of a node where its parent is given, from the examples of both."""
+    parents = counts[np.maximum(nodes.main, 0)]
+    odds = (counts + 0.5) / (parents - counts + 0.5)
+    return np.asarray(np.log(odds), np.float32)
+
+
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}

@@ -1,0 +1,236 @@
+"""The compiled loops of TreeSpace's search: from the root down, best first, and the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from labelspace.search.index import dot
+from labelspace.search.voters import SHARPNESS
+from labelspace.search.votes import keep_best
+
+
+@njit(cache=True, nogil=True)
+def rank_rows(  # type: ignore[no-untyped-def]
+    queries, flat, starts, part, bias, down_ends, down, up_ends, up, above_ends, above, label,
+    node_of, near, cosines, y_ends, y, numbers, lean, short, beam, labels, scores, scored,
+):  # fmt: skip
+    likeliest, their = np.empty(short, np.int64), np.empty(short)
+    for row in range(len(queries)):
+        query = queries[row]
+        if beam < 0:
+            filled = _score_all(
+                query, flat, starts, part, bias, up_ends, up, label, their, likeliest
+            )
+            scored[row] = len(label) - 1
+        else:
+            filled, scored[row] = _best_first(
+                *(query, flat, starts, part, bias, down_ends, down, up_ends, label),
+                *(beam, their, likeliest),
+            )
+        voted, votes = _count_votes(near[row], cosines[row], y_ends, y)
+        place = np.full(len(voted), -1, np.int64)
+        missing = np.empty(len(voted), np.int64)
+        n_missing = 0
+        for v in range(len(voted)):
+            for i in range(filled):
+                if likeliest[i] == voted[v]:
+                    place[v] = i
+            if place[v] < 0 and node_of[voted[v]] >= 0:
+                missing[n_missing] = node_of[voted[v]]
+                n_missing += 1
+        family, p = _score_family(
+            *(query, flat, starts, part, bias, up_ends, up, above_ends, above),
+            missing[:n_missing],
+        )
+        scored[row] += len(family)
+        kept = 0
+        shares = np.zeros(filled)
+        for v in range(len(voted)):
+            if place[v] >= 0:
+                shares[place[v]] = votes[v]
+            elif node_of[voted[v]] >= 0:
+                own = p[np.searchsorted(family, node_of[voted[v]])]
+                value = _blended(own, votes[v], numbers, lean[voted[v]])
+                kept = keep_best(value, voted[v], scores[row], labels[row], kept)
+        for i in range(filled):
+            value = _blended(their[i], shares[i], numbers, lean[likeliest[i]])
+            kept = keep_best(value, likeliest[i], scores[row], labels[row], kept)
+
+
+@njit(cache=True, nogil=True)
+def _odds(query, flat, starts, part, bias, node):  # type: ignore[no-untyped-def]
+    """How likely a node is where its parent is given."""
+    begin, end = starts[node], starts[node + 1]
+    logit = dot(flat[begin:end], query[part[node] : part[node] + end - begin]) + bias[node]
+    return 1.0 / (1.0 + np.exp(-np.float64(logit)))
+
+
+@njit(cache=True, nogil=True)
+def _best_first(  # type: ignore[no-untyped-def]
+    query, flat, starts, part, bias, down_ends, down, up_ends, label, beam, best, best_labels
+):
+    """Fills the best labels; returns how many there are and how many nodes were scored."""
+    k, filled, scored, opened = len(best), 0, 0, 0
+    heap_p, heap = np.empty(256), np.empty(256, np.int64)
+    heap_p[0], heap[0], size = 1.0, 0, 1
+    seen, n_seen = np.empty(64, np.int64), 0  # nodes with several parents that were opened
+    while size > 0:
+        p, node = heap_p[0], heap[0]
+        size -= 1
+        _sift_down(heap_p, heap, size)
+        if filled == k and p < best[k - 1]:
+            break
+        if up_ends[node + 1] - up_ends[node] > 1:
+            if _contains(seen, n_seen, node):
+                continue
+            if n_seen == len(seen):
+                seen = np.concatenate((seen, np.empty_like(seen)))
+            seen[n_seen] = node
+            n_seen += 1
+            if label[node] >= 0:
+                filled = keep_best(p, label[node], best, best_labels, filled)
+        if down_ends[node] == down_ends[node + 1]:
+            continue
+        opened += 1
+        if beam > 0 and opened > beam:
+            break
+        for place in range(down_ends[node], down_ends[node + 1]):
+            child = down[place]
+            reached = p * _odds(query, flat, starts, part, bias, child)
+            scored += 1
+            if filled == k and reached < best[k - 1]:
+                continue
+            several = up_ends[child + 1] - up_ends[child] > 1
+            if label[child] >= 0 and not several:
+                filled = keep_best(reached, label[child], best, best_labels, filled)
+            if several or down_ends[child] < down_ends[child + 1]:
+                if size == len(heap):
+                    heap = np.concatenate((heap, np.empty_like(heap)))
+                    heap_p = np.concatenate((heap_p, np.empty_like(heap_p)))
+                size = _sift_up(heap_p, heap, size, reached, child)
+    return filled, scored
+
+
+@njit(cache=True, nogil=True)
+def _contains(items, count, item):  # type: ignore[no-untyped-def]
+    found = False
+    for i in range(count):
+        found = found or items[i] == item
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _sift_up(values, items, size, value, item):  # type: ignore[no-untyped-def]
+    """Push; returns the new size."""
+    at = size
+    while at > 0 and values[(at - 1) // 2] < value:
+        values[at], items[at] = values[(at - 1) // 2], items[(at - 1) // 2]
+        at = (at - 1) // 2
+    values[at], items[at] = value, item
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(values, items, size):  # type: ignore[no-untyped-def]
+    """Put the last of size + 1 entries where the first was taken away."""
+    value, item, at = values[size], items[size], 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and values[child + 1] > values[child]:
+            child += 1
+        if values[child] <= value:
+            break
+        values[at], items[at] = values[child], items[child]
+        at = child
+    values[at], items[at] = value, item
+
+
+@njit(cache=True, nogil=True)
+def _score_all(  # type: ignore[no-untyped-def]
+    query, flat, starts, part, bias, up_ends, up, label, best, best_labels
+):
+    filled = 0
+    p = np.ones(len(label))
+    for node in range(1, len(label)):
+        most = 0.0
+        for place in range(up_ends[node], up_ends[node + 1]):
+            most = max(most, p[up[place]])
+        p[node] = most * _odds(query, flat, starts, part, bias, node)
+        if label[node] >= 0:
+            filled = keep_best(p[node], label[node], best, best_labels, filled)
+    return filled
+
+
+@njit(cache=True, nogil=True)
+def _score_family(  # type: ignore[no-untyped-def]
+    query, flat, starts, part, bias, up_ends, up, above_ends, above, wanted
+):
+    """These nodes and all above them, sorted, and how likely each is."""
+    total = 0
+    for node in wanted:
+        total += above_ends[node + 1] - above_ends[node]
+    family, count = np.empty(total, np.int64), 0
+    for node in wanted:
+        for place in range(above_ends[node], above_ends[node + 1]):
+            family[count] = above[place]
+            count += 1
+    family = np.unique(family)
+    p = np.empty(len(family))
+    for i in range(len(family)):
+        most = 0.0
+        for place in range(up_ends[family[i]], up_ends[family[i] + 1]):
+            parent = up[place]
+            most = max(most, 1.0 if parent == 0 else p[np.searchsorted(family, parent)])
+        p[i] = most * _odds(query, flat, starts, part, bias, family[i])
+    return family, p
+
+
+@njit(cache=True, nogil=True)
+def _count_votes(near, cosines, ends, labels):  # type: ignore[no-untyped-def]
+    """The labels of the near examples, each once, and their shares of the vote."""
+    total, most = 0.0, 0
+    for n in range(len(near)):
+        if near[n] >= 0:
+            total += np.exp(SHARPNESS * (cosines[n] - cosines[0]))
+            most += ends[near[n] + 1] - ends[near[n]]
+    cast, weights, count = np.empty(most, np.int64), np.empty(most), 0
+    for n in range(len(near)):
+        if near[n] >= 0:
+            weight = np.exp(SHARPNESS * (cosines[n] - cosines[0])) / total
+            for cell in range(ends[near[n]], ends[near[n] + 1]):
+                cast[count], weights[count] = labels[cell], weight
+                count += 1
+    voted = np.unique(cast)
+    votes = np.zeros(len(voted))
+    for c in range(count):
+        votes[np.searchsorted(voted, cast[c])] += weights[c]
+    return voted, votes
+
+
+@njit(cache=True, nogil=True)
+def _blended(p, votes, numbers, lean):  # type: ignore[no-untyped-def]
+    slope, offset, share, last_slope, last_offset = numbers
+    p = min(max(p, 1e-9), 1.0 - 1e-6)
+    own = 1.0 / (1.0 + np.exp(-(slope * np.log(p / (1.0 - p)) + offset)))
+    odds = min(max((1.0 - share) * own + share * votes, 1e-9), 1.0 - 1e-9)
+    logit = last_slope * (np.log(odds / (1.0 - odds)) + lean) + last_offset
+    return np.float32(1.0 / (1.0 + np.exp(-logit)))
+
+
+@njit(cache=True, nogil=True)
+def close_rows(labels, scores, ends, ancestors, closed, closed_scores):  # type: ignore[no-untyped-def]
+    k = labels.shape[1]
+    for row in range(len(labels)):
+        filled = 0
+        for i in range(k):
+            label = labels[row, i]
+            if label < 0:
+                break
+            for place in range(ends[label], ends[label + 1] + 1):
+                # Its ancestors first, then the label itself.
+                name = ancestors[place] if place < ends[label + 1] else label
+                if filled < k and not _contains(closed[row], filled, name):
+                    closed[row, filled] = name
+                    closed_scores[row, filled] = scores[row, i]
+                    filled += 1

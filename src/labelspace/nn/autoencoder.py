@@ -1,0 +1,251 @@
+"""Autoencoders of sparse rows: codes of features or labels, and the way back from a code.
+
+    L = 1/B sum_i |decode(encode(x_i)) - x_i|^2
+
+Most of a row are zeros, and so most of the sum. Once rows are wide, the zeros of some columns stand
+for all: the non-zeros are counted as they are, the zeros of m columns drawn out of n with the
+weight n / m. The expectation over the draws is L, and that of the gradient its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numba import njit
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+from labelspace.nn.encoder import Encoder
+from labelspace.nn.rows import RowTable, SparseLinear, sparse_times_dense
+
+
+class DenseLayers:
+    """Linear maps with ReLU between them; without any, what comes in goes out."""
+
+    def __init__(self, layers: Sequence[dict[str, Tensor]]) -> None:
+        self.layers = layers
+
+    @classmethod
+    def fresh(cls, widths: Sequence[int], rng: np.random.Generator) -> DenseLayers:
+        """From widths[0] to widths[-1]: random, but a lone square map begins as the identity."""
+        layers = []
+        for fan_in, fan_out in pairwise(widths):
+            if len(widths) == 2 and fan_in == fan_out:
+                weight = np.eye(fan_in, dtype=np.float32)
+            else:
+                weight = rng.standard_normal((fan_in, fan_out), np.float32)
+                weight *= np.sqrt(np.float32(2.0 / (fan_in + fan_out)))
+            bias = torch.zeros(fan_out, requires_grad=True)
+            layers.append({"weight": torch.from_numpy(weight).requires_grad_(), "bias": bias})
+        return cls(layers)
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> DenseLayers:
+        """From `arrays`."""
+        return cls(
+            [
+                {part: torch.from_numpy(np.array(arrays[f"{n}.{part}"])) for part in _PARTS}
+                for n in range(len(arrays) // len(_PARTS))
+            ]
+        )
+
+    def __call__(self, h: Tensor) -> Tensor:
+        """With gradient, for training."""
+        for number, layer in enumerate(self.layers):
+            h = (torch.relu(h) if number else h) @ layer["weight"] + layer["bias"]
+        return h
+
+    def apply(self, h: np.ndarray) -> np.ndarray:
+        """Without gradient; a row's result does not depend on the rows beside it."""
+        for number, layer in enumerate(self.layers):
+            weight, bias = (layer[part].detach().numpy() for part in _PARTS)
+            # Through the sparse product: BLAS would round a batch and a single row differently.
+            h = sparse_times_dense(csr_matrix(np.maximum(h, 0.0) if number else h), weight) + bias
+        return h
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            f"{n}.{part}": layer[part] for n, layer in enumerate(self.layers) for part in _PARTS
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: tensor.detach().numpy() for name, tensor in self.tensors().items()}
+
+
+_PARTS = ("weight", "bias")
+
+
+class Decoder:
+    """From a code to a wide row: dense layers, each with ReLU, then a vector and bias a column.
+
+    table  (columns, width + 1): a column's value is <(activations, 1), its row>, so that a batch
+           trains the rows of the columns it looks at, and search finds the largest values
+    """
+
+    def __init__(self, hidden: DenseLayers, table: RowTable) -> None:
+        self.hidden, self.table = hidden, table
+
+    @classmethod
+    def fresh(
+        cls, widths: Sequence[int], n_columns: int, spread: float, rng: np.random.Generator
+    ) -> Decoder:
+        """widths: of the code and of hidden layers; spread: of the columns' vectors."""
+        table = rng.standard_normal((n_columns, widths[-1] + 1), np.float32)
+        table *= np.float32(spread / np.sqrt(widths[-1]))
+        table[:, -1] = 0.0
+        return cls(DenseLayers.fresh(widths, rng), RowTable(table))
+
+    def activations(self, codes: Tensor) -> Tensor:
+        """What the columns' vectors meet, with a one at the end for their biases."""
+        h = torch.relu(self.hidden(codes)) if self.hidden.layers else codes
+        return torch.cat([h, torch.ones(len(h), 1)], dim=1)
+
+    def queries(self, codes: np.ndarray) -> np.ndarray:
+        """The same without gradient."""
+        h = np.maximum(self.hidden.apply(codes), 0.0) if self.hidden.layers else codes
+        return np.hstack([h, np.ones((len(h), 1), np.float32)])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights by name, sharing memory, for the Trainer."""
+        hidden = {f"decoder.{name}": tensor for name, tensor in self.hidden.tensors().items()}
+        return {**hidden, "decoder.table": torch.from_numpy(self.table.weight)}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All weights by name; the table may be a memory map, which torch does not take."""
+        hidden = {f"decoder.{name}": array for name, array in self.hidden.arrays().items()}
+        return {**hidden, "decoder.table": self.table.weight}
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """The columns whose zeros are looked at, sorted, and how many columns each stands for."""
+
+    columns: np.ndarray
+    weight: float
+
+    @classmethod
+    def draw(cls, n_columns: int, count: int | None, rng: np.random.Generator) -> Zeros:
+        """`count` columns; all of them if it is None or no fewer than there are."""
+        if count is None or count >= n_columns:
+            return cls(np.arange(n_columns), 1.0)
+        drawn = np.sort(rng.choice(n_columns, count, replace=False, shuffle=False))
+        return cls(drawn, n_columns / count)
+
+
+def reconstruction_loss(decoder: Decoder, codes: Tensor, X: csr_matrix, zeros: Zeros) -> Tensor:
+    """L above, over the non-zeros of X and the zeros drawn."""
+    used = np.union1d(X.indices, zeros.columns)
+    rows = decoder.table.rows(used)
+    h = decoder.activations(codes)
+    cells = cell_products(h, rows, X.indptr, np.searchsorted(used, X.indices))
+    at_zeros = h @ rows[torch.from_numpy(np.searchsorted(used, zeros.columns))].T
+    # Of the drawn columns all cells are summed; those of non-zeros are taken off again.
+    drawn = torch.from_numpy(np.isin(X.indices, zeros.columns))
+    squares = at_zeros.square().sum() - cells[drawn].square().sum()
+    misses = (cells - torch.from_numpy(X.data)).square().sum()
+    loss: Tensor = (misses + zeros.weight * squares) / X.shape[0]
+    return loss
+
+
+def cell_products(h: Tensor, rows: Tensor, indptr: np.ndarray, columns: np.ndarray) -> Tensor:
+    """<h_i, rows_j> for the cells (i, j) of a CSR pattern, and nothing but these."""
+    found = _CellProducts.apply(h, rows, indptr, columns)  # type: ignore[no-untyped-call]  # torch's `apply` has no types
+    return cast(Tensor, found)
+
+
+class _CellProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, rows: Tensor, indptr: np.ndarray, columns: np.ndarray
+    ) -> Tensor:
+        ctx.save_for_backward(h, rows)
+        ctx.pattern = indptr, columns
+        out = np.empty(len(columns), np.float32)
+        _multiply_cells(h.detach().numpy(), rows.detach().numpy(), indptr, columns, out)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        h, rows = ctx.saved_tensors
+        indptr, columns = ctx.pattern
+        slopes = csr_matrix((outer.numpy(), columns, indptr), shape=(len(h), len(rows)))
+        to_h = sparse_times_dense(slopes, rows.detach().numpy())
+        to_rows = sparse_times_dense(csr_matrix(slopes.T), h.detach().numpy())
+        return torch.from_numpy(to_h), torch.from_numpy(to_rows), None, None
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _multiply_cells(h, rows, indptr, columns, out):  # type: ignore[no-untyped-def]
+    for i in range(len(h)):
+        for cell in range(indptr[i], indptr[i + 1]):
+            total, row = np.float32(0.0), rows[columns[cell]]
+            for j in range(len(row)):
+                total += h[i, j] * row[j]
+            out[cell] = total
+
+
+class Autoencoder:
+    """An encoder of sparse rows and a decoder with its layers in reverse order."""
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        self.encoder, self.decoder = encoder, decoder
+
+    @classmethod
+    def fresh(
+        cls,
+        n_columns: int,
+        widths: Sequence[int],
+        rng: np.random.Generator,
+        *,
+        pace: np.ndarray | None = None,
+        spread: float = 1.0,
+    ) -> Autoencoder:
+        """widths: the encoder's layers, the code's last.
+
+        pace    shortens and slows down the encoder's rows of rare columns
+        spread  length of the decoder's vectors in the beginning
+        """
+        encoder = Encoder.fresh(n_columns, widths, rng, pace=pace)
+        return cls(encoder, Decoder.fresh(widths[::-1], n_columns, spread, rng))
+
+    def loss(self, X: csr_matrix, zeros: Zeros, codes: Tensor | None = None) -> Tensor:
+        """L above; `codes` where they are at hand, such as those of rows with noise."""
+        codes = self.encoder(X) if codes is None else codes
+        return reconstruction_loss(self.decoder, codes, X, zeros)
+
+    def encode(self, X: csr_matrix) -> np.ndarray:
+        """Codes without gradient."""
+        return self.encoder.encode(X)
+
+    def tables(self) -> dict[str, RowTable]:
+        """What a batch trains by rows."""
+        return {"encoder": self.encoder.first, "decoder": self.decoder.table}
+
+    def dense_parameters(self) -> list[Tensor]:
+        return [*self.encoder.dense_parameters(), *self.decoder.hidden.tensors().values()]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights by name, sharing memory, for the Trainer."""
+        return {**self.encoder.tensors(), **self.decoder.tensors()}
+
+
+def restore_encoder(arrays: Mapping[str, np.ndarray]) -> Encoder:
+    """An encoder for prediction from what `Encoder.arrays` gave."""
+    names = ("direction", "length", "bias")
+    hidden = [
+        {part: torch.from_numpy(np.array(arrays[f"encoder.{n}.{part}"])) for part in names}
+        for n in range(sum(name.endswith(".direction") for name in arrays))
+    ]
+    return Encoder(SparseLinear.frozen(arrays["encoder.first"]), hidden)
+
+
+def restore_decoder(arrays: Mapping[str, np.ndarray]) -> Decoder:
+    """A decoder for prediction from what `Decoder.arrays` gave."""
+    own = {k.removeprefix("decoder."): a for k, a in arrays.items() if k.startswith("decoder.")}
+    table = RowTable.frozen(own.pop("table"))
+    return Decoder(DenseLayers.restore(own), table)

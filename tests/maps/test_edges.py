@@ -1,0 +1,44 @@
+"""The lines between labels pass over taxonomy nodes that are no labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labelspace.maps.edges import label_edges, most_frequent
+
+
+def climbed(edges, n_labels):
+    """The same by walking up from every label."""
+    above = {}
+    for child, parent in edges:
+        above.setdefault(child, []).append(parent)
+    found = set()
+    for label in range(n_labels):
+        front = list(above.get(label, []))
+        while front:
+            node = front.pop()
+            if node < n_labels:
+                found.add((label, node))
+            else:
+                front.extend(above.get(node, []))
+    return sorted(found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_lines_lead_to_the_nearest_labels_above(data):
+    n_nodes = data.draw(st.integers(1, 12))
+    n_labels = data.draw(st.integers(1, n_nodes))
+    shuffled = data.draw(st.permutations(range(n_nodes)))
+    pairs = data.draw(st.sets(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=25))
+    edges = sorted((shuffled[a], shuffled[b]) for a, b in pairs if b < a < n_nodes)
+    found = label_edges(np.array(edges, np.int64).reshape(-1, 2), n_labels)
+    assert found.dtype == np.int32
+    assert [tuple(edge) for edge in found.tolist()] == climbed(edges, n_labels)
+
+
+def test_the_most_frequent_lines_are_chosen_by_their_lower_label():
+    edges = np.array([[0, 3], [1, 3], [2, 3]])
+    assert most_frequent(edges, np.array([1, 9, 5, 100]), 2).tolist() == [[1, 3], [2, 3]]

@@ -1,0 +1,112 @@
+"""Fusion: what is gathered, how it is weighed, and that it is worth more than its members."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from labelspace.errors import ParameterError
+from labelspace.evaluation.metrics import evaluate, measure
+from labelspace.methods.fusion import Fusion, member_settings
+from labelspace.methods.fusion_combiner import Combiner, gather
+from labelspace.methods.ranking import Ranking
+from support.planted import planted
+
+
+def ranking(labels, scores):
+    return Ranking(np.array(labels), np.array(scores, np.float32))
+
+
+def test_candidates_are_the_union_with_what_each_member_says():
+    one = ranking([[2, 0], [1, -1]], [[0.9, 0.5], [0.7, 0.0]])
+    other = ranking([[0, 3], [-1, -1]], [[0.6, 0.2], [0.0, 0.0]])
+    found = gather([one, other], np.arange(4, dtype=np.float32))
+    assert list(zip(found.rows, found.labels, strict=True)) == [(0, 0), (0, 2), (0, 3), (1, 1)]
+
+    def odds(p):
+        return np.log(p / (1 - p))
+
+    expected = [
+        [odds(0.5), 1, odds(0.6), 1, 0],
+        [odds(0.9), 1, odds(0.2), 0, 2],  # what a member leaves out is as its last label
+        [odds(0.5), 0, odds(0.2), 1, 3],
+        [odds(0.7), 1, 0.0, 0, 1],  # a member without any label says nothing
+    ]
+    np.testing.assert_allclose(found.features, expected, atol=1e-5)
+
+
+def drawn(n=3000, n_labels=40, seed=0):
+    """Two members that each know half of what there is to know, in log odds."""
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(-0.5, 1.5, (2, n, n_labels))
+    truth = rng.random((n, n_labels)) < 1 / (1 + np.exp(-(parts[0] + 2 * parts[1])))
+    members = []
+    for part in parts:
+        order = np.argsort(-part, axis=1)
+        chances = 1 / (1 + np.exp(-np.take_along_axis(part, order, 1)))
+        members.append(Ranking(order, chances.astype(np.float32)))
+    return members, csr_matrix(truth.astype(np.float32))
+
+
+def test_weights_are_those_the_labels_were_drawn_with_and_scores_are_chances():
+    members, Y = drawn()
+    combiner = Combiner.fit(members, Y, Y)
+    frequent = combiner.weights[combiner.band[0]]
+    np.testing.assert_allclose(frequent[[0, 2]], [1.0, 2.0], atol=0.1)
+    again, Y_new = drawn(seed=1)
+    best = combiner.rank(again, 10)
+    hits = np.take_along_axis(Y_new.toarray(), best.labels, 1)
+    for low in (0.5, 0.8, 0.95):
+        near = (best.scores >= low) & (best.scores < low + 0.05)
+        assert abs(best.scores[near].mean() - hits[near].mean()) < 0.03
+    alone = measure("P@3", again[1], Y_new, Y)
+    assert measure("P@3", best, Y_new, Y) > alone + 3
+
+
+def test_ranks_fall_and_hold_no_label_twice():
+    members, Y = drawn(n=200)
+    best = Combiner.fit(members, Y, Y).rank(members, 7)
+    assert (np.diff(best.scores, axis=1) <= 0).all()
+    assert all(len(set(row)) == 7 for row in best.labels)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = planted(900, seed=3)
+    return (X[:700], Y[:700]), (X[700:], Y[700:])
+
+
+def test_it_is_worth_no_less_than_its_members(data):
+    train, (X, Y) = data
+    model = Fusion(members="knn,linear", validation=0.2).fit(*train)
+    found = measure("nDCG@5", model.predict(X, 5), Y, train[1])
+    alone = [measure("nDCG@5", m.predict(X, 5), Y, train[1]) for m in model.members_]
+    assert found >= max(alone) - 1.0
+    assert set(model.facts()["members"]) == {"knn", "linear"}
+
+
+def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
+    members, Y = drawn()
+    rng = np.random.default_rng(5)
+    kept = rng.random(Y.shape[1]) ** 3  # now labels differ in how often they occur
+    Y = csr_matrix(Y.multiply(rng.random(Y.shape) < kept))
+    combiner = Combiner.fit(members, Y, Y)
+    plain = evaluate(combiner.rank(members, 5), Y, Y)
+    combiner.choose_tilt(members, Y, Y)
+    assert combiner.tilt > 0
+    tilted = evaluate(combiner.rank(members, 5), Y, Y)
+    assert tilted["PSP@5"] > plain["PSP@5"]
+    assert tilted["P@1"] >= plain["P@1"] - 0.8
+
+
+def test_members_are_chosen_by_the_number_of_examples_or_named():
+    assert "dxml" in member_settings("auto", 5000)
+    assert "hyperbolic" in member_settings("auto", 500_000)
+    assert list(member_settings("knn, linear", 10)) == ["knn", "linear"]
+
+
+@pytest.mark.parametrize("members", ["knn,nosuch", "fusion", ""])
+def test_a_member_that_is_no_method_is_named(members):
+    with pytest.raises(ParameterError, match=r"fusion\.members"):
+        Fusion(members=members).fit(np.eye(3), np.eye(3))

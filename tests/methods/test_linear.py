@@ -1,0 +1,167 @@
+"""One-vs-all classifiers: scores against dense products, short lists, hard negatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, random
+from sklearn.svm import LinearSVC
+
+from labelspace.errors import NotFittedError
+from labelspace.evaluation.metrics import evaluate
+from labelspace.methods import linear
+from labelspace.methods.linear import Linear
+from labelspace.methods.linear_ranker import UNSEEN, LinearRanker
+from labelspace.methods.linear_scores import best, scores_of
+from labelspace.methods.linear_shortlist import Shortlister, as_candidates, tasks_of
+from labelspace.sparse import unit_rows
+from support.planted import planted
+
+HARD = {"negatives": "hard", "shortlist": 8}
+
+
+def sparse(n, m, density=0.3, seed=0):
+    matrix = random(n, m, density, format="csr", random_state=seed, dtype=np.float32)
+    matrix.data -= 0.3
+    return matrix
+
+
+def test_best_of_all_is_the_dense_product_sorted():
+    X, W = sparse(70, 20), sparse(20, 15, seed=1)
+    offsets = np.random.default_rng(0).standard_normal(15).astype(np.float32)
+    offsets[4] = -np.inf
+    dense = X.toarray() @ W.toarray() + offsets
+    labels, scores = best(X, W, offsets, 6)
+    expected = np.argsort(-dense, axis=1)[:, :6]
+    assert np.array_equal(labels, expected)
+    np.testing.assert_allclose(scores, np.take_along_axis(dense, expected, 1), atol=1e-6)
+    everyone, scores = best(X, W, offsets, 15)
+    assert (np.sort(everyone, axis=1)[:, 1:] == np.delete(np.arange(15), 4)).all()
+    assert (everyone[:, -1] == -1).all()
+    assert np.isneginf(scores[:, -1]).all()
+
+
+def test_scores_of_candidates_are_those_of_the_dense_product():
+    X, W = sparse(600, 20), sparse(15, 21, seed=1)
+    candidates = np.random.default_rng(0).integers(-1, 15, (600, 7))
+    dense = np.hstack([X.toarray(), np.ones((600, 1))]) @ W.toarray().T
+    expected = np.where(candidates < 0, -np.inf, np.take_along_axis(dense, candidates, 1))
+    np.testing.assert_allclose(scores_of(X, W, candidates), expected, atol=1e-6)
+
+
+def test_short_list_is_naive_bayes_written_out():
+    X, Y = planted(200, seed=1)
+    x, y = X.toarray().astype(np.float64), Y.toarray()
+    sums = y.T @ x
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = sums / sums.sum(axis=1, keepdims=True) / (x.sum(axis=0) / x.sum())
+        weights = np.where(ratio >= 3, np.log1p(0.1 * ratio), 0)
+        scores = x @ weights.T + np.log(y.mean(axis=0)) / 3
+    labels, found = Shortlister.fit(X, Y).search(X, 4)
+    np.testing.assert_allclose(found, -np.sort(-scores, axis=1)[:, :4], atol=1e-4)
+    assert (labels < 11).all()  # the last has no examples
+
+
+def test_tasks_hold_carriers_and_listed_examples():
+    Y = csr_matrix(np.array([[1, 0, 0], [1, 0, 1], [0, 0, 0], [0, 0, 1]]))
+    listed = as_candidates(np.array([[0, 1], [2, -1], [2, 0], [-1, -1]]), 3)
+    tasks = tasks_of(Y, listed, np.array([True, False, True]))
+    assert tasks.indptr.tolist() == [0, 3, 6]
+    assert tasks.rows.tolist() == [0, 1, 2, 1, 2, 3]
+    assert tasks.positive.tolist() == [True, True, False, True, False, True]
+
+
+@pytest.mark.parametrize("against", ["all", "listed"])
+def test_a_ranker_holds_a_classifier_a_label(against):
+    X, Y = planted(150)
+    listed = as_candidates(np.random.default_rng(0).integers(0, 12, (150, 4)), 12)
+    ranker = LinearRanker.fit(
+        X, Y, listed if against == "listed" else None, tolerance=1e-6, passes=5000, prune=0.0
+    )
+    unit = unit_rows(X).astype(np.float64)
+    everyone = np.tile(np.arange(12), (150, 1))
+    scores = ranker.score(X, everyone)
+    for label in (0, 5):
+        y = Y[:, label].toarray().ravel() > 0
+        rows = y | (listed[:, label].toarray().ravel() > 0) if against == "listed" else slice(None)
+        svm = LinearSVC(dual=True, tol=1e-6, max_iter=10_000).fit(unit[rows], y[rows])
+        np.testing.assert_allclose(scores[:, label], svm.decision_function(unit), atol=1e-3)
+    assert (scores[:, 11] == UNSEEN).all()
+    labels, found = ranker.best(X, 12)
+    np.testing.assert_allclose(np.take_along_axis(scores, labels, 1), found, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"loss": "logistic"}, HARD, {**HARD, "loss": "logistic"}])
+def test_it_learns_what_was_planted(settings):
+    X, Y = planted(500, seed=3)
+    train, test = slice(0, 400), slice(400, 500)
+    model = Linear(**settings).fit(X[train], Y[train])
+    assert evaluate(model.predict(X[test], 5), Y[test])["P@1"] >= 95
+
+
+@pytest.mark.parametrize("settings", [{}, HARD])
+def test_scores_are_calibrated(settings):
+    X, Y = planted(3000, seed=4)
+    flipped = np.random.default_rng(0).random(Y.shape) < 0.02  # so that nothing is certain
+    Y = csr_matrix(np.abs(Y.toarray() - flipped))
+    ranking = Linear(**settings).fit(X[:2000], Y[:2000]).predict(X[2000:], 5)
+    hits = np.take_along_axis(Y[2000:].toarray(), ranking.labels, 1)
+    tenth = np.minimum((10 * ranking.scores).astype(int), 9).ravel()
+    gap = np.bincount(tenth, (ranking.scores - hits).ravel())
+    assert np.abs(gap).sum() / tenth.size < 0.04  # the expected calibration error
+
+
+def test_a_model_with_short_lists_survives_its_state_and_one_by_one():
+    X, Y = planted()
+    model = Linear(**HARD).fit(X, Y)
+    other = Linear(**HARD)
+    other.load_state({name: array.copy() for name, array in model.state().items()})
+    other.n_features_in_, other.n_labels_ = model.n_features_in_, model.n_labels_
+    one, two = model.predict(X, 8), other.predict(X, 8)
+    assert np.array_equal(one.labels, two.labels)
+    assert np.array_equal(one.scores, two.scores)
+    for row in range(10):
+        alone = model.predict(X[row], 8)
+        assert np.array_equal(alone.labels[0], one.labels[row])
+        assert np.array_equal(alone.scores[0], one.scores[row])
+    assert model.facts()["negatives"] == "hard"
+    again = Linear(**HARD).fit(X, Y).state()
+    assert all(np.array_equal(again[name], array) for name, array in model.state().items())
+
+
+def test_hard_negatives_where_labels_are_many(monkeypatch):
+    X, Y = planted()
+    assert Linear().fit(X, Y).facts()["negatives"] == "all"
+    monkeypatch.setattr(linear, "MOST_WORK", 100)
+    assert Linear().fit(X, Y).facts()["negatives"] == "hard"
+
+
+def test_margins_of_given_labels():
+    X, Y = planted()
+    model = Linear()
+    with pytest.raises(NotFittedError):
+        model.score(X, np.zeros((120, 1), int))
+    model.fit(X, Y)
+    best_of_all, margins = model.ranker_.best(X, 3)
+    np.testing.assert_allclose(model.score(X, best_of_all), margins, atol=1e-5)
+
+
+def test_pruning_leaves_fewer_weights():
+    X, Y = planted()
+    whole, pruned = (Linear(prune=p).fit(X, Y).ranker_.weights for p in (0.0, 0.3))
+    assert pruned.nnz < whole.nnz / 2
+    assert np.abs(pruned[:, :-1].data).min() >= 0.3
+
+
+def test_a_validation_set_of_the_callers_is_used(monkeypatch):
+    X, Y = planted(300)
+    seen = []
+    learn = Linear._learn
+    monkeypatch.setattr(
+        Linear, "_learn", lambda self, X, Y: (seen.append(len(Y.indptr)), learn(self, X, Y))
+    )
+    Linear().fit(X[:200], Y[:200], valid=(X[200:], Y[200:]))
+    assert seen == [201]  # once, and on all of them
+    seen.clear()
+    Linear().fit(X[:200], Y[:200])
+    assert seen == [181, 201]

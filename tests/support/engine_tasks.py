@@ -1,0 +1,78 @@
+"""Tasks for tests of the engine: workers import them from here."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+
+
+class OddError(Exception):
+    """Cannot be made anew from its arguments."""
+
+    def __init__(self, *, number):
+        super().__init__(f"odd {number}")
+
+
+def double(item):
+    return 2 * item
+
+
+def process(item):  # noqa: ARG001
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def fail_at_three(item):
+    if item == 3:
+        raise ValueError("three is not wanted")
+    return item
+
+
+def fail_oddly(item):
+    raise OddError(number=item)
+
+
+def die(item):
+    os._exit(item)
+
+
+def speak(item):
+    print("a word", item)
+    os.write(1, b"another\n")
+    return item
+
+
+def sums(item, *, table, X, names):
+    return {
+        "table": float(table[item].sum()),
+        "X": float(X[item].sum()),
+        "name": names[item],
+        "locked": not (table.flags.writeable or X.data.flags.writeable),
+        "mapped": _on_a_map(table) and _on_a_map(X.data),
+    }
+
+
+def _on_a_map(array):
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array is not None
+
+
+def sleep(item, *, folder):
+    (folder / f"{os.getpid()}").touch()
+    time.sleep(60)
+    return item
+
+
+def nested(item):
+    from labelspace.engine import LocalEngine
+
+    return LocalEngine(4).map(process, [item] * 2)
+
+
+def n_cores(item):  # noqa: ARG001
+    from labelspace.parallel import cores
+
+    return cores()
