@@ -407,7 +407,7 @@ def learners(given: int | None, n_examples: int) -> int:
 
 def batch(given: int | None, n_examples: int) -> int:
     """A larger batch holds more neighbours to vote; with many examples the steps are worth more."""
-    return given or (1024 if n_examples < 3 * FEW_EXAMPLES else 512)
+    return given or (1024 if n_examples < FEW_EXAMPLES else 512)
 
 
 def place_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> np.ndarray:

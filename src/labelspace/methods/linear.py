@@ -46,8 +46,7 @@ class Linear(Method):
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "loss": choice("of a label's classifier", "squared_hinge", "logistic"),
         "C": number(
-            "weight of the losses; none: 0.5 against all, 1 against hard negatives, and ten times "
-            "that if logistic",
+            "weight of the losses; none: 0.5 against all, 1 against hard negatives, 10 if logistic",
             low=1e-6,
             none=True,
         ),
@@ -117,7 +116,7 @@ class Linear(Method):
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
             listed, _ = self.shortlister_.search(unit_rows(X), min(self.shortlist, Y.shape[1]))
             candidates = as_candidates(listed, Y.shape[1])
-        usual = (0.5 if kind == "all" else 1.0) * (10.0 if self.loss == "logistic" else 1.0)
+        usual = 10.0 if self.loss == "logistic" else 0.5 if kind == "all" else 1.0
         self.ranker_ = LinearRanker.fit(
             *(X, Y, candidates),
             loss="logistic" if self.loss == "logistic" else "squared_hinge",

@@ -1,0 +1,106 @@
+"""What writing paths costs beside TreeSpace, and how many exact paths each finds.
+
+    python benchmarks/seq2seq.py FOLDER [--rows N] [--test-rows N] [--epochs N]
+
+Both train on the same examples of FOLDER, one thread each way as set by OMP_NUM_THREADS, and answer
+the same questions; times are the process's, so that other work on the machine counts less. Writes
+benchmarks/results/seq2seq.json and a table beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelspace.data import read_split
+from labelspace.data.dataset import Dataset
+from labelspace.data.levels import Levels
+from labelspace.evaluation.levels import RANKED, evaluate_levels
+from labelspace.evaluation.metrics import evaluate
+from labelspace.features.tfidf import Tfidf
+from labelspace.features.written_names import written_names
+from labelspace.methods.seq2seq import Seq2Seq
+from labelspace.methods.treespace import TreeSpace
+
+RESULTS = Path(__file__).parent / "results"
+METRICS = ("P@1", "P@3", "P@5", "PSP@5")
+
+
+def measured(model: Any, train: Dataset, test: Dataset, text: Any, **known: Any) -> dict[str, Any]:
+    """Accuracy and cost of one method."""
+    X, X_test = text.fit_transform(train.texts), text.transform(test.texts)
+    if isinstance(model, Seq2Seq):
+        known["label_names"] = text.transform_names(written_names(train.taxonomy))
+    start = time.process_time()
+    model.fit(X, train.labels, taxonomy=train.taxonomy, **known)
+    trained = time.process_time()
+    model.predict(X_test[:1], 1)  # what is made at the first question is not the question's cost
+    asked = time.process_time()
+    ranking = model.predict(X_test, RANKED)
+    answered = time.process_time()
+    found = evaluate(ranking, test.labels, train.labels, bands=False)
+    counts = np.bincount(train.labels.indices, minlength=train.n_labels)
+    levels = Levels.build(train.taxonomy, train.names())
+    single = levels.one_label_each(train.labels)
+    by_level = evaluate_levels(ranking, test.labels, counts, levels, single_path=single)
+    return {
+        "method": model.name,
+        **{name: round(found[name], 2) for name in METRICS},
+        "exact path": round(by_level["exact path"], 2),
+        "epochs": len(model.history_),
+        "train ms an example": round(1000 * (trained - start) / len(train), 3),
+        "predict ms an example": round(1000 * (answered - asked) / len(test), 3),
+        "facts": model.facts(),
+    }
+
+
+def known_labels(train: Dataset, test: Dataset) -> Dataset:
+    """The test examples with the labels that training has, as the level tables number them."""
+    return replace(
+        test,
+        labels=test.labels[:, : train.n_labels],
+        label_names=train.names(),
+        taxonomy=train.taxonomy,
+    )
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    columns = [name for name in results[0] if name != "facts"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(result[name]) for name in columns) + " |" for result in results]
+    slow, quick = results
+    for what in ("train ms an example", "predict ms an example"):
+        lines.append(f"\n{what}: {slow[what] / max(quick[what], 1e-9):.1f} times treespace's")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, help="a random sample of the training examples")
+    parser.add_argument("--test-rows", type=int, default=2000)
+    parser.add_argument("--epochs", type=int, default=20, help="of seq2seq at most")
+    chosen = parser.parse_args()
+    train, test = read_split(chosen.folder)
+    rng = np.random.default_rng(0)
+    train = train.take(np.sort(rng.permutation(len(train))[: chosen.rows]))
+    test = known_labels(train, test.take(np.sort(rng.permutation(len(test))[: chosen.test_rows])))
+    writer = Seq2Seq(epochs=chosen.epochs)
+    results = [
+        measured(writer, train, test, writer.text_features()),
+        measured(TreeSpace(), train, test, Tfidf()),
+    ]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "seq2seq.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / "seq2seq.md").write_text(table(results), encoding="utf-8")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
