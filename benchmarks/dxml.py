@@ -136,7 +136,7 @@ def search(n_examples: int, dim: int) -> list[dict[str, Any]]:
     vectors, tuning, judged = drawn(n_examples), drawn(500), drawn(200)
     wanted = ExactIndex(vectors).search(judged, 20)[1][:, -1:]
     rows = []
-    for kind in ("exact", "clusters", "hnsw"):
+    for kind in ("exact", "clusters", "quantised"):
         start = time.perf_counter()
         index = build_neighbours(vectors, 20, kind=kind, recall=0.99, queries=tuning)
         build = time.perf_counter() - start

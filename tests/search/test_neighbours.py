@@ -48,7 +48,7 @@ def found_share(index, exact, queries, k):
     return (index.search(queries, k)[1] >= wanted).mean()
 
 
-@pytest.mark.parametrize("kind", ["clusters", "hnsw"])
+@pytest.mark.parametrize("kind", ["clusters", "quantised", "hnsw"])
 def test_recall_is_reached_on_other_queries_and_kept(vectors, queries, kind):
     index = build_neighbours(vectors, 20, kind=kind, recall=0.95, queries=queries[:200])
     exact = build_neighbours(vectors, 20, kind="exact")
@@ -78,6 +78,8 @@ def test_one_cluster_searched_is_the_paper(vectors, queries):
 def test_auto_is_exact_for_few_and_clusters_for_many(vectors, monkeypatch):
     assert build_neighbours(vectors, 5).kind == "exact"
     monkeypatch.setattr(neighbours, "is_large", lambda n, dim: n * dim > 10_000)
+    assert build_neighbours(vectors, 5).kind == "quantised"  # clusters would look at too many
+    monkeypatch.setattr(neighbours, "_SCAN_COST", 0.5)
     assert build_neighbours(vectors, 5).kind == "clusters"
     noise = unit(np.random.default_rng(0).standard_normal((600, 64)))
     assert build_neighbours(noise, 5, recall=1.0).kind == "exact"  # no clusters to be had there
@@ -92,7 +94,7 @@ def test_one_query_is_like_many(vectors, queries):
         np.testing.assert_array_equal(one[1][0], scores[row])
 
 
-@pytest.mark.parametrize("kind", ["exact", "clusters", "hnsw"])
+@pytest.mark.parametrize("kind", ["exact", "clusters", "quantised", "hnsw"])
 def test_state_and_back(vectors, queries, kind):
     index = build_neighbours(vectors, 7, kind=kind)
     again = restore_neighbours(vectors, index.state())
@@ -112,7 +114,7 @@ def test_clusters_that_do_not_fit_are_refused(vectors):
             restore_neighbours(vectors, {**state, name: wrong})
 
 
-@pytest.mark.parametrize("kind", ["exact", "clusters", "hnsw"])
+@pytest.mark.parametrize("kind", ["exact", "clusters", "quantised", "hnsw"])
 def test_further_examples_are_found(vectors, kind):
     index = build_neighbours(vectors[:2000], 5, kind=kind)
     index = extend_neighbours(index, vectors, 5)

@@ -402,7 +402,7 @@ def learners(given: int | None, n_examples: int) -> int:
     """Averages pay where examples are few, and are cheap there."""
     if given is not None:
         return given
-    return 5 if n_examples < FEW_EXAMPLES else 3 if n_examples < 3 * FEW_EXAMPLES else 1
+    return 5 if n_examples < FEW_EXAMPLES else 1
 
 
 def batch(given: int | None, n_examples: int) -> int:

@@ -2,7 +2,8 @@
 
 Vectors have length 1 (or are zeros), so that the largest inner product is the nearest. Few are
 searched exactly; many are put into k-means clusters, of which the closest to a query are searched
-(Zhang et al. 2018, section 3.4, where one cluster is); a graph can be had too.
+(Zhang et al. 2018, section 3.4, where one cluster is). Where that takes too many clusters, a scan
+over 4-bit codes names a short list; a graph can be had too.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
+from labelspace.search.quantised import QuantisedIndex, quantised_bytes
 from labelspace.search.votes import keep_best, vote
 
-KINDS = ("auto", "exact", "clusters", "hnsw")
+KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
 
 _ROUNDS = 10  # of k-means
 _ROWS_PER_CLUSTER = 64  # that k-means looks at
@@ -32,6 +34,10 @@ _TUNING_QUERIES = 512
 # Probes and beams that are tried: about a quarter more each time.
 _PROBES = sorted({round(2 ** (step / 3)) for step in range(40)})
 _BEAMS = [round(16 * 2 ** (step / 3)) for step in range(21)]
+_SHORT_LISTS = [64 * 2**step for step in range(8)]
+_LONGEST = 1 / 8  # of all examples that a short list may hold
+_PIECE = 4  # dimensions that share a code
+_SCAN_COST = 1 / 20  # of a scan over codes, beside one over the vectors
 
 
 class ClusterIndex(InnerProductIndex):
@@ -126,8 +132,9 @@ def build_neighbours(
 ) -> InnerProductIndex:
     """An index over vectors (examples, dimension) of length 1, for k neighbours a query.
 
-    kind      "exact"; "clusters"; "hnsw" (a graph, needs faiss); or "auto": exact for few
-              examples, else clusters, and exact again where these do not reach the recall
+    kind      "exact"; "clusters"; "quantised" (4-bit codes) or "hnsw" (a graph), which need faiss;
+              or "auto": exact for few examples, else clusters, quantised where these have to
+              look at too many examples, and exact again where nothing reaches the recall
     recall    share of the true k nearest to find; the least work that does so on sample queries
     clusters  how many; None: twice the root of the number of examples
     probes    how many of them are searched; None: chosen by recall
@@ -144,18 +151,35 @@ def build_neighbours(
         graph = GraphIndex.build(vectors, seed, deterministic=True)
         _tune(graph, graph.set_beam, _BEAMS, exact, sample, k, recall)
         return graph
+    if kind == "quantised":
+        return _quantised(vectors, exact, sample, k, recall, seed)[0]
     count = min(clusters or round(2 * np.sqrt(len(vectors))), len(vectors))
     index = ClusterIndex.build(vectors, count, seed)
     tried = [probes] if probes else [p for p in _PROBES if p < count] + [count]
     reached = _tune(index, index.set_probes, tried, exact, sample, k, recall)
-    too_slow = count + index.probes * len(vectors) / count > len(vectors) / 2
-    return exact if kind == "auto" and probes is None and (not reached or too_slow) else index
+    looked_at = count / len(vectors) + index.probes / count
+    if kind == "clusters" or probes is not None or (reached and looked_at <= _SCAN_COST):
+        return index
+    quantised, reached = _quantised(vectors, exact, sample, k, recall, seed)
+    return quantised if reached else exact
+
+
+def _quantised(
+    vectors: np.ndarray, exact: ExactIndex, sample: np.ndarray, k: int, recall: float, seed: int
+) -> tuple[QuantisedIndex, bool]:
+    index = QuantisedIndex.build(vectors, _PIECE, seed)
+    worthwhile = [short for short in _SHORT_LISTS if short <= _LONGEST * len(vectors)]
+    tried = worthwhile or _SHORT_LISTS[:1]
+    reached = _tune(index, index.set_short, tried, exact, sample, k, recall)
+    return index, reached and bool(worthwhile)
 
 
 def extend_neighbours(index: InnerProductIndex, vectors: np.ndarray, k: int) -> InnerProductIndex:
     """The index over more vectors, of which the first are its own: clusters take them in."""
     vectors = checked_rows(vectors, "vectors of examples", index.vectors.shape[1])
     if isinstance(index, ClusterIndex):
+        return index.extended(vectors)
+    if isinstance(index, QuantisedIndex):
         return index.extended(vectors)
     if isinstance(index, GraphIndex):
         return build_neighbours(vectors, k, kind="hnsw", recall=min(index.recall, 0.99))
@@ -175,9 +199,13 @@ def neighbour_bytes(n_examples: int, dim: int, kind: str = "auto") -> int:
         return BLOCK_BYTES
     if kind == "hnsw":
         return BLOCK_BYTES + graph_bytes(n_examples, dim)
+    codes = quantised_bytes(n_examples, dim)
+    if kind == "quantised":
+        return BLOCK_BYTES + codes
     count = 2 * int(np.sqrt(n_examples)) + 1
     trained = min(n_examples, _ROWS_PER_CLUSTER * count) * dim
-    return BLOCK_BYTES + 4 * (trained + count * (dim + _ASSIGNED_AT_A_TIME)) + 20 * n_examples
+    grouping = 4 * (trained + count * (dim + _ASSIGNED_AT_A_TIME)) + 20 * n_examples
+    return BLOCK_BYTES + grouping + (codes if kind == "auto" else 0)
 
 
 def rank_votes(

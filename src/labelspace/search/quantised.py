@@ -71,6 +71,12 @@ class QuantisedIndex(InnerProductIndex):
         pieces, _, piece = self.typical.shape
         self.settings = {"pieces": pieces, "piece": piece, "short": self.short}
 
+    def extended(self, vectors: np.ndarray) -> Self:
+        """The same codes over more vectors, of which the first are those there already."""
+        index = type(self)(vectors, self.typical, self.short)
+        index.set_short(self.short, self.recall)
+        return index
+
     def state(self) -> dict[str, np.ndarray]:
         return {
             "typical": self.typical,
