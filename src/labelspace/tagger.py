@@ -211,7 +211,7 @@ def train(
     source: str | Path | Dataset,
     *,
     method: str = DEFAULT_METHOD,
-    features: str = "tfidf",
+    features: str | None = None,
     valid: str | Path | Dataset | None = None,
     columns: Columns | None = None,
     callbacks: Sequence[Callback] = (),
@@ -220,6 +220,7 @@ def train(
 ) -> Tagger:
     """Train a Tagger on a file or Dataset; further keywords are parameters of the method.
 
+    features  how texts become rows: tfidf, hashing, tokens or none; None is the method's own way
     valid     held-out data for early stopping; methods cut their own from the training data if None
     columns   which columns of a table mean what
     on_stage  told in a few words what happens next
@@ -230,7 +231,8 @@ def train(
     dataset = _as_dataset(source, columns)
     held_out = None if valid is None else _as_dataset(valid, columns, dataset.names())
     on_stage("computing features")
-    pipeline = pipeline_for(dataset, features)
+    chosen = model.text_features() if features is None else features
+    pipeline = pipeline_for(dataset, chosen)
     X = pipeline.fit_transform(dataset)
     refuse_if_too_large(model, Shape.of(X, dataset.labels))
     on_stage(f"training {method}")
@@ -244,6 +246,7 @@ def train(
         else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
         taxonomy=dataset.taxonomy,
         callbacks=callbacks,
+        **({"label_names": pipeline.label_names(dataset)} if model.writes_labels else {}),
     )
     facts = {
         "data": statistics(dataset),

@@ -24,7 +24,7 @@ def compare(
         list[str] | None,
         typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A parameter; repeatable."),
     ] = None,
-    features: options.Features = "tfidf",
+    features: options.Features = None,
     repeat: Annotated[int, typer.Option(min=1, help="Runs an entrant, seeds 0, 1, ...")] = 1,
     propensity: options.Propensity = "0.55,1.5",
     propensity_from: options.PropensityFrom = "train",

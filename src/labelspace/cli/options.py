@@ -23,7 +23,10 @@ PathLevels = Annotated[
 ]
 Numbers = Annotated[str, typer.Option("--numbers", help="Numeric columns to use as features.")]
 Features = Annotated[
-    str, typer.Option("--features", help="How text becomes a vector: tfidf or hashing.")
+    str | None,
+    typer.Option(
+        "--features", help="How text is read: tfidf, hashing or tokens; else the method's own way."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

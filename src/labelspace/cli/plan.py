@@ -15,7 +15,7 @@ def plan(
     data: Annotated[Path, typer.Argument(help="Training data.")],
     method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = "knn",
     set_: options.Settings = None,
-    features: options.Features = "tfidf",
+    features: options.Features = None,
     text: options.Text = "",
     label: options.Label = "",
     path: options.PathLevels = "",
@@ -36,7 +36,8 @@ def plan(
     cls = method_class(method)
     model = cls(**cls.parse_parameters(options.settings(set_)))
     dataset = read(data, columns=options.columns(text, label, path, numbers, label_separator))
-    pipeline = pipeline_for(dataset, features)
+    chosen = model.text_features() if features is None else features
+    pipeline = pipeline_for(dataset, chosen)
     shape = Shape.of(pipeline.fit_transform(dataset), dataset.labels)
     parts = needed_bytes(model, shape)
     total, free = sum(parts.values()), available_bytes()

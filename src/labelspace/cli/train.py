@@ -23,7 +23,7 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
     method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = "knn",
     set_: options.Settings = None,
-    features: options.Features = "tfidf",
+    features: options.Features = None,
     valid: Annotated[Path | None, typer.Option(help="Held-out data for early stopping.")] = None,
     text: options.Text = "",
     label: options.Label = "",

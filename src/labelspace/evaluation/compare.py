@@ -23,7 +23,8 @@ from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
 from labelspace.errors import LabelspaceError
 from labelspace.evaluation.peers import check_peer_name
-from labelspace.features.pipeline import pipeline_for
+from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
+from labelspace.features.tfidf import Tfidf
 from labelspace.methods.base import as_csr
 from labelspace.methods.registry import method_class
 from labelspace.parallel import cores
@@ -66,38 +67,31 @@ def compare(
     test: Dataset,
     field_of: Sequence[Entrant],
     *,
-    features: str = "tfidf",
+    features: str | None = None,
     repeat: int = 1,
     propensity: tuple[float, float] = (0.55, 1.5),
     propensity_from: Literal["train", "test"] = "train",
     on_result: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run each entrant `repeat` times (seeds 0, 1, ...) and report; metrics in percent."""
-    pipeline = pipeline_for(train, features)
-    X_train = as_csr(pipeline.fit_transform(train))
+    """Run each entrant `repeat` times (seeds 0, 1, ...) and report; metrics in percent.
+
+    features  how texts become rows, for all; None is each method's own way, and tf-idf for peers
+    """
     report: dict[str, Any] = {
-        "data": {**statistics(train), "features": X_train.shape[1], "test_points": len(test)},
+        "data": {**statistics(train), "test_points": len(test)},
         "machine": machine(),
         "entrants": [],
     }
     with tempfile.TemporaryDirectory(prefix="labelspace-compare-") as scratch:
-        data = Path(scratch) / "data.safetensors"
-        matrices = {
-            "X_train": X_train,
-            "Y_train": train.labels,
-            "X_test": as_csr(pipeline.transform(test)),
-            "Y_test": test.labels,
-        }
-        arrays = {k: v for name, m in matrices.items() for k, v in pack_csr(name, m).items()}
-        if train.taxonomy is not None:
-            arrays["taxonomy.edges"] = train.taxonomy.edges
-            arrays["taxonomy.nodes"] = np.array(len(train.taxonomy))
-        levels = _levels(train, test)
-        if levels is not None:
-            arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}
-        write_arrays(data, arrays, None if levels is None else _level_facts(levels, train))
-        del X_train, matrices, arrays
+        written: dict[str, Path] = {}
         for entrant in field_of:
+            chosen = _own_features(entrant, train) if features is None else features
+            if repr(chosen) not in written:
+                place = Path(scratch) / f"data-{len(written)}.safetensors"
+                width = _write_data(place, train, test, pipeline_for(train, chosen))
+                report["data"].setdefault("features", width)
+                written[repr(chosen)] = place
+            data = written[repr(chosen)]
             runs = [
                 _run(entrant, seed, data, propensity, propensity_from) for seed in range(repeat)
             ]
@@ -105,6 +99,36 @@ def compare(
             report["entrants"].append(result)
             on_result(result)
     return report
+
+
+def _own_features(entrant: Entrant, train: Dataset) -> TextFeatures:
+    """How the entrant reads texts; where there are none, it is all the same."""
+    if entrant.kind == "peer" or train.texts is None:
+        return Tfidf()
+    return method_class(entrant.name).create(**entrant.params).text_features()
+
+
+def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipeline) -> int:
+    """All that an entrant reads, as one file; returns the number of features."""
+    X_train = as_csr(pipeline.fit_transform(train))
+    matrices = {
+        "X_train": X_train,
+        "Y_train": train.labels,
+        "X_test": as_csr(pipeline.transform(test)),
+        "Y_test": test.labels,
+    }
+    names = pipeline.label_names(train)
+    if names is not None:
+        matrices["label_names"] = names
+    arrays = {k: v for name, m in matrices.items() for k, v in pack_csr(name, m).items()}
+    if train.taxonomy is not None:
+        arrays["taxonomy.edges"] = train.taxonomy.edges
+        arrays["taxonomy.nodes"] = np.array(len(train.taxonomy))
+    levels = _levels(train, test)
+    if levels is not None:
+        arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}
+    write_arrays(path, arrays, None if levels is None else _level_facts(levels, train))
+    return int(X_train.shape[1])
 
 
 def _levels(train: Dataset, test: Dataset) -> Levels | None:

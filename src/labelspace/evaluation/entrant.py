@@ -50,7 +50,7 @@ def measure(
     if job["kind"] == "peer":
         ranking, ranked, costs = _run_peer(job, data, directory)
     else:
-        ranking, ranked, costs = _run_method(job, data, _taxonomy(arrays), directory)
+        ranking, ranked, costs = _run_method(job, data, arrays, directory)
     costs["peak_mb"] = peak_bytes() / 1e6
     metrics = evaluate(
         ranking,
@@ -94,7 +94,10 @@ def peak_bytes() -> int:
 
 
 def _run_method(
-    job: dict[str, Any], data: dict[str, csr_matrix], taxonomy: Taxonomy | None, directory: Path
+    job: dict[str, Any],
+    data: dict[str, csr_matrix],
+    arrays: dict[str, np.ndarray],
+    directory: Path,
 ) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
     """The ranking of the test examples, how to have a longer one, and what it cost."""
     from labelspace.features.pipeline import FeaturePipeline
@@ -102,8 +105,11 @@ def _run_method(
     from labelspace.tagger import Tagger
 
     method = method_class(job["name"]).from_json(job["params"])
+    known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
+    if method.writes_labels and "label_names.data" in arrays:
+        known["label_names"] = unpack_csr("label_names", arrays)
     start = time.perf_counter()
-    method.fit(data["X_train"], data["Y_train"], taxonomy=taxonomy)
+    method.fit(data["X_train"], data["Y_train"], **known)
     train_s = time.perf_counter() - start
     names = [str(i) for i in range(data["Y_train"].shape[1])]
     place = directory / "model"

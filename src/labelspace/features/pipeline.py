@@ -12,6 +12,8 @@ from labelspace.data.dataset import Dataset, Features
 from labelspace.errors import InputError, ModelFormatError, ParameterError
 from labelspace.features.hashing import Hashing
 from labelspace.features.tfidf import Tfidf
+from labelspace.features.tokens import Tokens
+from labelspace.features.written_names import written_names
 from labelspace.sparse import checked_features
 
 
@@ -37,7 +39,11 @@ class TextFeatures(Protocol):
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self: ...
 
 
-_KINDS: dict[str, type[Tfidf] | type[Hashing]] = {Tfidf.kind: Tfidf, Hashing.kind: Hashing}
+_KINDS: dict[str, type[Tfidf] | type[Hashing] | type[Tokens]] = {
+    Tfidf.kind: Tfidf,
+    Hashing.kind: Hashing,
+    Tokens.kind: Tokens,
+}
 _NO_TEXT = "none"
 
 
@@ -95,6 +101,19 @@ class FeaturePipeline:
             )
         return self.text.transform(texts)
 
+    def label_names(self, dataset: Dataset) -> csr_matrix | None:
+        """The labels as tokens, for a method that writes them; None if there are none to write.
+
+        A row for each node of the taxonomy, or for each label where there is no taxonomy.
+        """
+        if not isinstance(self.text, Tokens):
+            return None
+        if dataset.taxonomy is not None:
+            return self.text.transform_names(written_names(dataset.taxonomy))
+        if dataset.label_names is not None:
+            return self.text.transform_names(dataset.label_names)
+        return None
+
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """All that `from_state` needs: what goes into JSON, and the arrays."""
         params: dict[str, Any] = {"text": None, "n_numeric": self.n_numeric}
@@ -127,16 +146,16 @@ class FeaturePipeline:
         return checked_features(dataset.features)
 
 
-def pipeline_for(dataset: Dataset, spec: str) -> FeaturePipeline:
+def pipeline_for(dataset: Dataset, spec: str | TextFeatures) -> FeaturePipeline:
     """An unfitted pipeline for what the data has; `spec` says how its texts become vectors."""
-    text = make_features(spec)
+    text = make_features(spec) if isinstance(spec, str) else spec
     if dataset.texts is None:
         text = None
     return FeaturePipeline(text, dataset.n_features or 0)
 
 
 def make_features(spec: str) -> TextFeatures | None:
-    """How texts become vectors, by name: "tfidf" or "hashing"; "none" leaves texts alone."""
+    """Texts to rows, by name: "tfidf", "hashing" or "tokens"; "none" leaves texts alone."""
     if spec == _NO_TEXT:
         return None
     if spec not in _KINDS:

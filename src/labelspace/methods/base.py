@@ -23,6 +23,7 @@ from labelspace.sparse import checked_features, checked_labels, digest
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
+    from labelspace.features.pipeline import TextFeatures
     from labelspace.nn.callbacks import Callback
 
 
@@ -61,6 +62,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     summary: ClassVar[str]
     parameters: ClassVar[Mapping[str, Parameter]]
     learns_more: ClassVar[bool] = False  # whether `_partial_fit` is there
+    writes_labels: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
 
     n_features_in_: int
     n_labels_: int
@@ -153,6 +155,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     @abstractmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         """Bytes `fit` will need at its peak, by purpose, on data of this shape."""
+
+    def text_features(self) -> TextFeatures:
+        """How texts become the rows this method takes, where the user does not say."""
+        from labelspace.features.tfidf import Tfidf
+
+        return Tfidf()
 
     def facts(self) -> dict[str, Any]:
         """What a reader of `model.json` should know of the fitted model beyond its parameters."""
