@@ -31,6 +31,7 @@ SMALL: dict[str, dict[str, object]] = {
     "hyperbolic": {"dim": 8, "epochs": 3, "batch_size": 32, "neighbours": 5, "ensemble": 2},
     "knn": {"neighbours": 5},
     "seq2seq": {"width": 16, "layers": 1, "heads": 2, "epochs": 3, "batch_size": 32, "beams": 4},
+    "treespace": {"dim": 16, "top_dim": 8, "width": 16, "epochs": 3, "batch_size": 32},
 }
 
 
