@@ -98,17 +98,20 @@ def _source(seed, number):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _walk_evenly(seed, first, indptr, indices, walks):  # type: ignore[no-untyped-def]
     step = np.uint64(0x9E3779B97F4A7C15)
+    states = np.empty(len(walks), np.uint64)
+    nodes = walks[:, 0].copy()
     for row in range(len(walks)):
-        state = _source(seed, first + np.uint64(row))
-        node = walks[row, 0]
-        for place in range(1, walks.shape[1]):
-            state += step
-            begin = indptr[node]
-            degree = np.uint64(indptr[node + 1] - begin)
+        states[row] = _source(seed, first + np.uint64(row))
+    # All walks take a step before any takes the next: they wait for memory at the same time.
+    for place in range(1, walks.shape[1]):
+        for row in range(len(walks)):
+            states[row] += step
+            begin = indptr[nodes[row]]
+            degree = np.uint64(indptr[nodes[row] + 1] - begin)
             # High half of a 32 x 32 bit product: a choice among `degree` without division.
-            chosen = ((_mix(state) >> np.uint64(32)) * degree) >> np.uint64(32)
-            node = indices[begin + np.int64(chosen)]
-            walks[row, place] = node
+            chosen = ((_mix(states[row]) >> np.uint64(32)) * degree) >> np.uint64(32)
+            nodes[row] = indices[begin + np.int64(chosen)]
+            walks[row, place] = nodes[row]
 
 
 @njit(cache=True, nogil=True)
