@@ -75,14 +75,13 @@ def test_one_cluster_searched_is_the_paper(vectors, queries):
         assert set(found[row].tolist()) - {-1} == set(best.tolist())
 
 
-def test_auto_is_exact_for_few_and_clusters_for_many(vectors, monkeypatch):
+def test_auto_is_exact_for_few_and_quantised_for_many(vectors, monkeypatch):
     assert build_neighbours(vectors, 5).kind == "exact"
     monkeypatch.setattr(neighbours, "is_large", lambda n, dim: n * dim > 10_000)
-    assert build_neighbours(vectors, 5).kind == "quantised"  # clusters would look at too many
-    monkeypatch.setattr(neighbours, "_SCAN_COST", 0.5)
-    assert build_neighbours(vectors, 5).kind == "clusters"
+    assert build_neighbours(vectors, 5).kind == "quantised"
+    assert build_neighbours(vectors, 5, clusters=20).kind == "clusters"
     noise = unit(np.random.default_rng(0).standard_normal((600, 64)))
-    assert build_neighbours(noise, 5, recall=1.0).kind == "exact"  # no clusters to be had there
+    assert build_neighbours(noise, 5, recall=1.0).kind == "exact"  # no short list finds all there
 
 
 def test_one_query_is_like_many(vectors, queries):
