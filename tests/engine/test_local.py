@@ -97,8 +97,8 @@ def test_what_cannot_be_pickled_is_refused(task):
 
 
 def test_an_answer_that_cannot_be_pickled_is_an_error():
-    with pytest.raises(Exception, match="pickle"):
-        LocalEngine(2).map(iter, ([open(os.devnull)], [1]))  # noqa: SIM115
+    with open(os.devnull) as handle, pytest.raises(Exception, match="pickle"):
+        LocalEngine(2).map(iter, ([handle], [1]))
 
 
 def test_what_a_task_prints_does_not_get_between_answers():
