@@ -12,8 +12,9 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
-from labelspace.methods.dxml import DXML, batch, hidden_layers, learners, place_labels
+from labelspace.methods.dxml import DXML, place_labels
 from labelspace.methods.dxml_objective import Partners, targets
+from labelspace.methods.dxml_rules import batch, hidden_layers, learners
 from labelspace.search import neighbours as search
 from support.planted import planted
 

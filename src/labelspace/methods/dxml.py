@@ -25,6 +25,7 @@ from labelspace.labels.deepwalk import deepwalk, deepwalk_bytes
 from labelspace.labels.graph import cooccurrence_graph, graph_bytes, taxonomy_graph
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.dxml_objective import Anchors, BatchObjective
+from labelspace.methods.dxml_rules import batch, hidden_layers, learners, passes
 from labelspace.methods.dxml_votes import Rule, Voters, widened
 from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, layers, number
 from labelspace.methods.ranking import Ranking
@@ -36,8 +37,6 @@ from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_byte
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
 MOST_VALIDATED = 4000
-FEW_FEATURES, FEW_EXAMPLES = 1000, 10_000
-ENOUGH_STEPS, FEWEST_PASSES, MOST_PASSES = 1000, 6, 30
 BY_NEIGHBOURS, BY_TARGETS = ("neighbours", "votes"), ("smooth-l1", "contrastive", "triplet")
 
 
@@ -190,7 +189,11 @@ class DXML(Method):
             return measure(self.metric, voters.rank(self._points(held[0]), None, 5), held[1], Y)
 
         self.history_ = self._train(
-            data, X, Y, self._passes(X.shape[0]), None if held is None else score
+            data,
+            X,
+            Y,
+            passes(self.epochs, self.batch_size, X.shape[0]),
+            None if held is None else score,
         )
         if held is not None:
             raw = SparseNeighbours.of(X) if self.raw else None
@@ -215,11 +218,6 @@ class DXML(Method):
             held = (X[cut], Y[cut])
             X, Y = X[rows], Y[rows]
         return X, Y, held if held[1].nnz else None
-
-    def _passes(self, n_examples: int) -> int:
-        """Small sets need many passes to get anywhere, large ones few."""
-        steps = -(-n_examples // batch(self.batch_size, n_examples))
-        return self.epochs or min(max(ENOUGH_STEPS // steps, FEWEST_PASSES), MOST_PASSES)
 
     def _label_points(self, data: TrainingData, Y: csr_matrix) -> np.ndarray:
         """V: DeepWalk on the label graph."""
@@ -389,25 +387,6 @@ class DXML(Method):
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
             needs["the examples' targets"] = 4 * shape.points * dim
         return needs
-
-
-def hidden_layers(given: tuple[int, ...] | None, n_features: int) -> tuple[int, ...]:
-    """Few features need a layer to combine them; with many a linear map overfits less."""
-    if given is not None:
-        return given
-    return (512,) if n_features < FEW_FEATURES else ()
-
-
-def learners(given: int | None, n_examples: int) -> int:
-    """Averages pay where examples are few, and are cheap there."""
-    if given is not None:
-        return given
-    return 5 if n_examples < FEW_EXAMPLES else 1
-
-
-def batch(given: int | None, n_examples: int) -> int:
-    """A larger batch holds more neighbours to vote; with many examples the steps are worth more."""
-    return given or (1024 if n_examples < FEW_EXAMPLES else 512)
 
 
 def place_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> np.ndarray:
