@@ -127,7 +127,9 @@ def test_progress_that_raises_ends_all():
 def test_neither_interrupt_nor_kill_leaves_a_process(tmp_path, how):
     # A script without a main guard, as users write them.
     script = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        f"import signal, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        # A shell's background job is started with Ctrl-C ignored, and so would this be.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pathlib import Path\n"
         "from labelspace.engine import LocalEngine\n"
         "from support.engine_tasks import sleep\n"
