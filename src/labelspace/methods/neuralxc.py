@@ -69,6 +69,7 @@ class NeuralXC(Method):
             "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
         ),
         "lr": number("learning rate of Adam", low=0.0),
+        "label_pace": number("share of it for the vectors that decode labels", low=0.0, high=1.0),
         "patience": integer("epochs without a better validation score before it stops", low=1),
         "validation": number(
             "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
@@ -93,13 +94,14 @@ class NeuralXC(Method):
         pretrain: int = 0,
         exact: int = 10_000,
         samples: int = 1000,
-        keep: float = 0.7,
-        rare: float | None = None,
+        keep: float = 0.8,
+        rare: float | None = 0.0,
         ensemble: int = 1,
         neighbours: int = 10,
-        epochs: int = 12,
+        epochs: int = 15,
         batch_size: int | None = None,
-        lr: float = 0.004,
+        lr: float = 0.008,
+        label_pace: float = 0.05,
         patience: int = 3,
         validation: float | None = None,
         metric: str = "nDCG@5",
@@ -122,6 +124,7 @@ class NeuralXC(Method):
         self.epochs = epochs
         self.batch_size = batch_size
         self.lr = lr
+        self.label_pace = label_pace
         self.patience = patience
         self.validation = validation
         self.metric = metric
@@ -205,7 +208,7 @@ class NeuralXC(Method):
             for number, network in enumerate(networks)
             for name, tensor in network.tensors().items()
         }
-        adam = optimiser(networks, self.lr, self.alpha, self.beta)
+        adam = optimiser(networks, self.lr, self.label_pace, self.alpha, self.beta)
         learner = Learner(tensors, objective, adam, None if valid is None else score)
         return trainer.run(learner, X.shape[0])
 

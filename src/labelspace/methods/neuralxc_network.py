@@ -24,7 +24,8 @@ from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowAdam, RowTable, Together
 from labelspace.nn.trainer import TorchOptimiser
 
-DENSE_PACE = 0.2  # dense layers see every example, and need smaller steps than rows
+DENSE_PACE = 0.02  # dense layers see every example, and need smaller steps than rows
+SHORT = 0.1  # rows of features begin so much shorter: what is random in them is only noise
 
 
 class Layers(NamedTuple):
@@ -98,6 +99,7 @@ class Network:
     ) -> Network:
         """log_odds: of each label, where its bias begins; pace: see `Encoder.fresh`."""
         inputs = Autoencoder.fresh(n_features, layers.inputs, rng, pace=pace)
+        inputs.encoder.first.weight *= np.float32(SHORT)
         outputs = Autoencoder.fresh(len(log_odds), layers.outputs, rng)
         outputs.decoder.table.weight[:, -1] = log_odds
         widths = (layers.inputs[-1], *layers.regressor, layers.outputs[-1])
@@ -129,10 +131,12 @@ class Network:
         return [*self.inputs.dense_parameters(), *self.outputs.dense_parameters(), *regressor]
 
 
-def optimiser(networks: list[Network], lr: float, alpha: float, beta: float) -> Together:
+def optimiser(
+    networks: list[Network], lr: float, label_pace: float, alpha: float, beta: float
+) -> Together:
     """Adam for all networks: by rows where a batch uses few of them."""
     rows = {
-        f"{number}.{name}": (table, lr)
+        f"{number}.{name}": (table, lr * (label_pace if name == "labels out" else 1.0))
         for number, network in enumerate(networks)
         for name, table in network.tables(alpha, beta).items()
     }
