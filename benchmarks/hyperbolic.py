@@ -6,7 +6,8 @@
 
 Both geometries get the same care: for every set, dimension and geometry, alpha and the number of
 epochs are chosen on a cut of the training data by one learner out of the same grid. Each part
-writes benchmarks/results/hyperbolic-PART.json and a table beside it.
+writes benchmarks/results/hyperbolic-PART.json and a table beside it; what is in there for other
+sets or dimensions stays, and tables that are there already are not made again.
 """
 
 from __future__ import annotations
@@ -70,22 +71,23 @@ def chosen_settings(X: Any, Y: Any, dim: int, geometry: str) -> dict[str, Any]:
     return max(settings, key=score)
 
 
-def tables(folders: list[Path], rows: int | None) -> list[dict[str, Any]]:
-    found = []
+def tables(folders: list[Path], rows: int | None) -> None:
     for folder in folders:
         X, _, X_test, (Y, Y_test) = load(folder, rows)
         for dim, geometry in product(DIMS, GEOMETRIES):
+            own = {"set": folder.name, "rows": X.shape[0], "dim": dim, "geometry": geometry}
+            if any(row.items() >= own.items() for row in kept("tables")):
+                continue
+            found = []
             setting = chosen_settings(X, Y, dim, geometry)
             start = time.perf_counter()
             model = Hyperbolic(dim=dim, geometry=geometry, ensemble=max(LEARNERS), **setting)
             model.fit(X, Y)
             each = (time.perf_counter() - start) / max(LEARNERS)
             for count in LEARNERS:
-                row = {"set": folder.name, "rows": X.shape[0], "dim": dim, "geometry": geometry}
-                row |= {"learners": count, **figures(first(model, count), X_test, Y_test, Y)}
+                row = {**own, "learners": count, **figures(first(model, count), X_test, Y_test, Y)}
                 found.append({**row, **setting, "train_s each": each})
-            print(found[-1], flush=True)
-    return found
+            keep("tables", found, ("set", "rows", "dim", "geometry"))
 
 
 def rebuilt(points: np.ndarray, taxonomy: Any, seen: np.ndarray, geometry: str) -> float:
@@ -116,15 +118,15 @@ def taxonomy_edges(taxonomy: Any) -> np.ndarray:
     return taxonomy.edges[(taxonomy.edges < taxonomy.n_labels).all(axis=1)]
 
 
-def shape(folder: Path, dim: int, rows: int | None) -> list[dict[str, Any]]:
+def shape(folder: Path, dim: int, rows: int | None) -> None:
     X, train, _, (Y, _) = load(folder, rows)
     counts = np.asarray(Y.sum(axis=0)).ravel()
-    found = []
     for geometry in GEOMETRIES:
         model = Hyperbolic(dim=dim, geometry=geometry).fit(X, Y)
         points = model.label_vectors_
         norms = np.linalg.norm(points, axis=1)
-        row: dict[str, Any] = {"set": folder.name, "dim": dim, "geometry": geometry}
+        row: dict[str, Any] = {"set": folder.name, "rows": X.shape[0], "dim": dim}
+        row["geometry"] = geometry
         for least in (1, 5, 20):
             often = counts >= least
             row[f"norm ~ frequency, {least}+ examples"] = spearman(norms[often], counts[often])
@@ -132,16 +134,14 @@ def shape(folder: Path, dim: int, rows: int | None) -> list[dict[str, Any]]:
             depth = np.asarray(train.taxonomy.depths())[: len(norms)]
             row["norm ~ depth"] = spearman(norms[counts > 0], depth[counts > 0])
             row["taxonomy rebuilt, MAP"] = rebuilt(points, train.taxonomy, counts > 0, geometry)
-        found.append(row)
-        print(row, flush=True)
-    return found
+        keep("shape", [row], ("set", "rows", "dim", "geometry"))
 
 
 def spearman(one: np.ndarray, other: np.ndarray) -> float:
     return float(spearmanr(one, other).statistic)
 
 
-def bits(folder: Path, rows: int | None) -> list[dict[str, Any]]:
+def bits(folder: Path, rows: int | None) -> None:
     """What shorter points cost in precision, and a learner in megabytes and milliseconds."""
     X, _, X_test, (Y, Y_test) = load(folder, rows)
     model = Hyperbolic(dim=50, ensemble=3).fit(X, Y)
@@ -166,15 +166,31 @@ def bits(folder: Path, rows: int | None) -> list[dict[str, Any]]:
         found.append(
             {"set": folder.name, "points": kind, **row, "ms, exact": each, "MB a learner": learner}
         )
-        print(found[-1], flush=True)
-    return found
+    keep("bits", found, ("set",))
+
+
+def kept(part: str) -> list[dict[str, Any]]:
+    """The rows that are there already."""
+    path = RESULTS / f"hyperbolic-{part}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def keep(part: str, rows: list[dict[str, Any]], keys: tuple[str, ...]) -> None:
+    """Write the rows in place of those with the same keys."""
+    new = {tuple(row[key] for key in keys) for row in rows}
+    others = [row for row in kept(part) if tuple(row.get(key) for key in keys) not in new]
+    path = RESULTS / f"hyperbolic-{part}.json"
+    path.write_text(json.dumps([*others, *rows], indent=2) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(table([*others, *rows]), encoding="utf-8")
+    print(table(rows), flush=True)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    head = list(rows[0])
+    head = list(dict.fromkeys(key for row in rows for key in row))
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
-        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()]
+        values = [row.get(key, "") for key in head]
+        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in values]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -186,17 +202,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="training rows; all by default")
     parser.add_argument("--dim", type=int, default=10)
     options = parser.parse_args()
-    if options.part == "tables":
-        rows = tables(options.folders, options.rows)
-    elif options.part == "shape":
-        rows = [r for f in options.folders for r in shape(f, options.dim, options.rows)]
-    else:
-        rows = [r for f in options.folders for r in bits(f, options.rows)]
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"hyperbolic-{options.part}.json"
-    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(table(rows), encoding="utf-8")
-    print(table(rows))
+    if options.part == "tables":
+        tables(options.folders, options.rows)
+    for folder in options.folders:
+        if options.part == "shape":
+            shape(folder, options.dim, options.rows)
+        elif options.part == "bits":
+            bits(folder, options.rows)
 
 
 if __name__ == "__main__":
