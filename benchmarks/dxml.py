@@ -11,13 +11,13 @@ files; --splits averages over so many columns of a split file (mean and spread).
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kept import keep
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
 from labelspace.evaluation.metrics import evaluate
@@ -28,7 +28,6 @@ from labelspace.methods.knn import KNN
 from labelspace.search.exact import ExactIndex
 from labelspace.search.neighbours import build_neighbours
 
-RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
 PAPER = {
     "loss": "smooth-l1",
@@ -78,8 +77,7 @@ def measured(model: Method, train: Dataset, test: Dataset) -> dict[str, float]:
     return {**{key: found[key] for key in COLUMNS}, "train_s": seconds, "ms": each}
 
 
-def accuracy(folders: list[Path], n_splits: int, names: list[str]) -> list[dict[str, Any]]:
-    rows = []
+def accuracy(folders: list[Path], n_splits: int, names: list[str]) -> None:
     for folder in folders:
         splits = [read_split(folder, split=s) for s in range(n_splits)] or [read_split(folder)]
         models = {"knn": (KNN, {})} | {name: (DXML, SETTINGS[name]) for name in names}
@@ -91,23 +89,19 @@ def accuracy(folders: list[Path], n_splits: int, names: list[str]) -> list[dict[
             for key in runs[0]:
                 values = [run[key] for run in runs]
                 row[key], row[f"{key} spread"] = float(np.mean(values)), float(np.std(values))
-            rows.append(row)
-            print(row, flush=True)
-    return rows
+            keep("dxml-accuracy", [row], ("set", "entrant", "splits"))
 
 
-def more(folder: Path) -> list[dict[str, Any]]:
+def more(folder: Path) -> None:
     """All at once; half; half and then the rest by partial_fit."""
     train, test = read_split(folder)
     X, X_test = features(train, test)
     Y, half = train.labels, X.shape[0] // 2
-    rows = []
 
     def judge(name: str, model: DXML, seconds: float) -> None:
         found = evaluate(model.predict(X_test, 5), test.labels, Y, bands=False)
         row = {"set": folder.name, "entrant": name, **{key: found[key] for key in COLUMNS}}
-        rows.append({**row, "train_s": seconds})
-        print(rows[-1], flush=True)
+        keep("dxml-more", [{**row, "train_s": seconds}], ("set", "entrant"))
 
     def timed(step: Any) -> tuple[DXML, float]:
         start = time.perf_counter()
@@ -117,10 +111,9 @@ def more(folder: Path) -> list[dict[str, Any]]:
     first, seconds = timed(lambda: DXML().fit(X[:half], Y[:half]))
     judge("first half", first, seconds)
     judge("and the rest", *timed(lambda: first.partial_fit(X[half:], Y[half:])))
-    return rows
 
 
-def search(n_examples: int, dim: int) -> list[dict[str, Any]]:
+def search(n_examples: int, dim: int) -> None:
     """Milliseconds for 20 neighbours of one query, on points around centres."""
     rng = np.random.default_rng(0)
 
@@ -135,7 +128,6 @@ def search(n_examples: int, dim: int) -> list[dict[str, Any]]:
 
     vectors, tuning, judged = drawn(n_examples), drawn(500), drawn(200)
     wanted = ExactIndex(vectors).search(judged, 20)[1][:, -1:]
-    rows = []
     for kind in ("exact", "clusters", "quantised"):
         start = time.perf_counter()
         index = build_neighbours(vectors, 20, kind=kind, recall=0.99, queries=tuning)
@@ -148,21 +140,9 @@ def search(n_examples: int, dim: int) -> list[dict[str, Any]]:
             spent.append(1e3 * (time.perf_counter() - start))
         recall = float((np.stack(found) >= wanted).mean())
         settings = ", ".join(f"{name} {value}" for name, value in index.settings.items())
-        rows.append(
-            {"set": f"{n_examples:,} x {dim}", "entrant": kind, "settings": settings,
-             "ms": float(np.median(spent)), "recall@20": recall, "build_s": build}
-        )  # fmt: skip
-        print(rows[-1], flush=True)
-    return rows
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    head = list(rows[0])
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in rows:
-        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        row = {"set": f"{n_examples:,} x {dim}", "entrant": kind, "settings": settings}
+        row |= {"ms": float(np.median(spent)), "recall@20": recall, "build_s": build}
+        keep("dxml-search", [row], ("set", "entrant"))
 
 
 def main() -> None:
@@ -178,16 +158,11 @@ def main() -> None:
     last.add_argument("--dim", type=int, default=300)
     options = parser.parse_args()
     if options.part == "accuracy":
-        rows = accuracy(options.folders, options.splits, options.settings.split(","))
+        accuracy(options.folders, options.splits, options.settings.split(","))
     elif options.part == "more":
-        rows = more(options.folder)
+        more(options.folder)
     else:
-        rows = search(options.examples, options.dim)
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"dxml-{options.part}.json"
-    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(table(rows), encoding="utf-8")
-    print(table(rows))
+        search(options.examples, options.dim)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import time
 from itertools import product
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from kept import keep, kept
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
 from labelspace.evaluation.metrics import evaluate
@@ -31,7 +31,6 @@ from labelspace.methods.hyperbolic import Hyperbolic
 from labelspace.nn.trainer import cut_validation
 from labelspace.search.lorentz import ExactNeighbours
 
-RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 DIMS, LEARNERS, GEOMETRIES = (5, 10, 25, 50), (1, 3, 6, 9, 15), ("hyperbolic", "euclidean")
 GRID = {"alpha": (10.0, 20.0, 40.0), "epochs": (5, 15)}
@@ -76,7 +75,7 @@ def tables(folders: list[Path], rows: int | None) -> None:
         X, _, X_test, (Y, Y_test) = load(folder, rows)
         for dim, geometry in product(DIMS, GEOMETRIES):
             own = {"set": folder.name, "rows": X.shape[0], "dim": dim, "geometry": geometry}
-            if any(row.items() >= own.items() for row in kept("tables")):
+            if any(row.items() >= own.items() for row in kept("hyperbolic-tables")):
                 continue
             found = []
             setting = chosen_settings(X, Y, dim, geometry)
@@ -87,7 +86,7 @@ def tables(folders: list[Path], rows: int | None) -> None:
             for count in LEARNERS:
                 row = {**own, "learners": count, **figures(first(model, count), X_test, Y_test, Y)}
                 found.append({**row, **setting, "train_s each": each})
-            keep("tables", found, ("set", "rows", "dim", "geometry"))
+            keep("hyperbolic-tables", found, ("set", "rows", "dim", "geometry"))
 
 
 def rebuilt(points: np.ndarray, taxonomy: Any, seen: np.ndarray, geometry: str) -> float:
@@ -134,7 +133,7 @@ def shape(folder: Path, dim: int, rows: int | None) -> None:
             depth = np.asarray(train.taxonomy.depths())[: len(norms)]
             row["norm ~ depth"] = spearman(norms[counts > 0], depth[counts > 0])
             row["taxonomy rebuilt, MAP"] = rebuilt(points, train.taxonomy, counts > 0, geometry)
-        keep("shape", [row], ("set", "rows", "dim", "geometry"))
+        keep("hyperbolic-shape", [row], ("set", "rows", "dim", "geometry"))
 
 
 def spearman(one: np.ndarray, other: np.ndarray) -> float:
@@ -166,33 +165,7 @@ def bits(folder: Path, rows: int | None) -> None:
         found.append(
             {"set": folder.name, "points": kind, **row, "ms, exact": each, "MB a learner": learner}
         )
-    keep("bits", found, ("set",))
-
-
-def kept(part: str) -> list[dict[str, Any]]:
-    """The rows that are there already."""
-    path = RESULTS / f"hyperbolic-{part}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-
-
-def keep(part: str, rows: list[dict[str, Any]], keys: tuple[str, ...]) -> None:
-    """Write the rows in place of those with the same keys."""
-    new = {tuple(row[key] for key in keys) for row in rows}
-    others = [row for row in kept(part) if tuple(row.get(key) for key in keys) not in new]
-    path = RESULTS / f"hyperbolic-{part}.json"
-    path.write_text(json.dumps([*others, *rows], indent=2) + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(table([*others, *rows]), encoding="utf-8")
-    print(table(rows), flush=True)
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    head = list(dict.fromkeys(key for row in rows for key in row))
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in rows:
-        values = [row.get(key, "") for key in head]
-        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in values]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    keep("hyperbolic-bits", found, ("set",))
 
 
 def main() -> None:
@@ -202,7 +175,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="training rows; all by default")
     parser.add_argument("--dim", type=int, default=10)
     options = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
     if options.part == "tables":
         tables(options.folders, options.rows)
     for folder in options.folders:

@@ -10,13 +10,13 @@ with --held-out, a cut of the training file stands for the test file, which is n
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 from scipy.sparse import csr_matrix
 
+from kept import RESULTS, keep
 from labelspace.data import read, read_split
 from labelspace.evaluation.curves import curves_picture
 from labelspace.evaluation.metrics import evaluate
@@ -30,7 +30,6 @@ from labelspace.nn.history import History
 from labelspace.nn.trainer import cut_validation
 from labelspace.sparse import unit_rows
 
-RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -81,8 +80,9 @@ class TestHistory(History):
         super().on_epoch(run)
 
 
-def on_folder(folder: Path, names: list[str], train: Part, test: Part) -> list[dict[str, Any]]:
+def on_folder(folder: Path, names: list[str], held_out: float, examples: int | None) -> None:
     """A row an entrant; the first setting's curve is drawn."""
+    train, test = parts_of(folder, held_out, examples)
     models: dict[str, Method] = {"random": Random(), "most-common": MostCommon()}
     for name in names:
         params = dict(SETTINGS[name])
@@ -91,23 +91,15 @@ def on_folder(folder: Path, names: list[str], train: Part, test: Part) -> list[d
                 continue
             params = {"preset": folder.name}
         models[name] = NeuralXC(**params)
-    rows = []
     for name, model in models.items():
         drawn = name == names[0]
         found = judged(model, train, test, [TestHistory(test)] if drawn else [])
-        rows.append({"set": folder.name, "entrant": name, **found})
-        print(rows[-1], flush=True)
+        row = {"set": folder.name, "held out": held_out, "examples": train[0].shape[0]}
+        row = {**row, "entrant": name, **found}
+        keep("neuralxc", [row], ("set", "held out", "examples", "entrant"))
         if drawn and isinstance(model, NeuralXC):
             picture = curves_picture(model.history_, f"neuralxc on {folder.name}", "png")
             (RESULTS / f"neuralxc-{folder.name}.png").write_bytes(picture)
-    return rows
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    names = list(rows[0])
-    lines = [names, ["---"] * len(names)]
-    lines += [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in r.values()] for r in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def main() -> None:
@@ -117,15 +109,8 @@ def main() -> None:
     parser.add_argument("--held-out", type=float, default=0.0)
     parser.add_argument("--examples", type=int, help="to train on at most")
     options = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
-    rows: list[dict[str, Any]] = []
     for folder in options.folders:
-        train, test = parts_of(folder, options.held_out, options.examples)
-        rows += on_folder(folder, options.settings.split(","), train, test)
-    kept = {"held_out": options.held_out, "examples": options.examples, "rows": rows}
-    (RESULTS / "neuralxc.json").write_text(json.dumps(kept, indent=1) + "\n")
-    (RESULTS / "neuralxc.md").write_text(table(rows))
-    print(table(rows))
+        on_folder(folder, options.settings.split(","), options.held_out, options.examples)
 
 
 if __name__ == "__main__":

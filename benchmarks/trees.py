@@ -12,7 +12,6 @@ train, nodes opened and milliseconds an example. Both write benchmarks/results/t
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from kept import keep
 from labelspace.data import Dataset, read_split
 from labelspace.data.synthetic_sparse import SparseShape, make_sparse
 from labelspace.evaluation.metrics import evaluate
@@ -28,9 +28,7 @@ from labelspace.labels.clustering import TREE_KINDS
 from labelspace.methods.base import as_csr
 from labelspace.methods.hierarchicalxc import HierarchicalXC
 
-RESULTS = Path(__file__).resolve().parent / "results"
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
-COSTS = ("train_s", "ms", "opened", "depth", "leaf_depth", "mb")
 
 
 def measured(model: HierarchicalXC, train: tuple[Any, Any], test: tuple[Any, Any], **options: Any):
@@ -56,7 +54,7 @@ def measured(model: HierarchicalXC, train: tuple[Any, Any], test: tuple[Any, Any
     }
 
 
-def compare_trees(folder: Path, cut: bool, rows: int | None) -> list[dict[str, Any]]:
+def compare_trees(folder: Path, cut: bool, rows: int | None) -> None:
     train, test = read_split(folder)
     if cut:
         train, test = train.split(0.1)
@@ -64,19 +62,16 @@ def compare_trees(folder: Path, cut: bool, rows: int | None) -> list[dict[str, A
         train = train.take(np.arange(rows))
     pipeline = pipeline_for(train, "tfidf")
     X, X_test = as_csr(pipeline.fit_transform(train)), as_csr(pipeline.transform(test))
-    lines = []
+    own = {"set": folder.name, "cut": cut, "rows": len(train)}
     for kind in TREE_KINDS:
         if kind == "taxonomy" and train.taxonomy is None:
             continue
         model = HierarchicalXC(tree=kind, ensemble=1, loss="logistic")
         found = measured(model, (X, train.labels), (X_test, test.labels), taxonomy=train.taxonomy)
-        lines.append({"set": folder.name, "tree": kind, **found})
-        print(table(lines[-1:]).splitlines()[-1], flush=True)
-    return lines
+        keep("trees-compare", [{**own, "tree": kind, **found}], (*own, "tree"))
 
 
-def grow_labels(sizes: list[int], points: int) -> list[dict[str, Any]]:
-    lines = []
+def grow_labels(sizes: list[int], points: int) -> None:
     for size in sizes:
         shape = SparseShape(points=max(points, size), features=max(10_000, size), labels=size)
         data: Dataset = make_sparse(shape)
@@ -85,18 +80,8 @@ def grow_labels(sizes: list[int], points: int) -> list[dict[str, Any]]:
         model = HierarchicalXC(ensemble=1, loss="squared_hinge")
         found = measured(model, (X, train.labels), (X_test, test.labels))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-        lines.append({"set": f"{size:,} labels", "tree": "kmeans", **found, "peak_mb": peak})
-        print(table(lines[-1:]).splitlines()[-1], flush=True)
-    return lines
-
-
-def table(lines: list[dict[str, Any]]) -> str:
-    head = ("set", "tree", *METRICS, *COSTS)
-    rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for line in lines:
-        cells = [f"{line[key]:.2f}" for key in METRICS] + [f"{line[key]:.3g}" for key in COSTS]
-        rows.append("| " + " | ".join((line["set"], line["tree"], *cells)) + " |")
-    return "\n".join(rows) + "\n"
+        row = {"labels": size, "points": shape.points, **found, "peak_mb": peak}
+        keep("trees-grow", [row], ("labels", "points"))
 
 
 def main() -> None:
@@ -111,19 +96,10 @@ def main() -> None:
     of_sizes.add_argument("--points", type=int, default=100_000, help="at least; else one a label")
     options = parser.parse_args()
     if options.command == "compare":
-        lines = [
-            line
-            for folder in options.folders
-            for line in compare_trees(folder, options.cut, options.rows)
-        ]
+        for folder in options.folders:
+            compare_trees(folder, options.cut, options.rows)
     else:
-        sizes = [int(size) for size in options.labels.split(",")]
-        lines = grow_labels(sizes, options.points)
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"trees-{options.command}.json"
-    path.write_text(json.dumps(lines, indent=2) + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(table(lines), encoding="utf-8")
-    print(table(lines))
+        grow_labels([int(size) for size in options.labels.split(",")], options.points)
 
 
 if __name__ == "__main__":
