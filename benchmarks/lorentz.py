@@ -21,13 +21,8 @@ from typing import Any
 import numpy as np
 
 from labelspace.parallel import cores
-from labelspace.search.lorentz import (
-    POINTS_PER_CELL,
-    ExactNeighbours,
-    NeighbourIndex,
-    build_neighbours,
-    recall_of,
-)
+from labelspace.search.lorentz import POINTS_PER_CELL, build_neighbours
+from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
 
 RESULTS = Path(__file__).parent / "results"
 POINTS_PER_CLUSTER = 50
@@ -98,6 +93,7 @@ def run(n_points: int, dim: int, k: int) -> dict[str, Any]:
         "cells, N / 3000": {"kind": "cells"},
         "cells, N / 300": {"kind": "cells", "cells": max(1, 10 * n_points // POINTS_PER_CELL)},
         "lift, inner-product index": {"kind": "lift"},
+        "4-bit codes": {"kind": "codes"},
     }
     for name, options in kinds.items():
         start = time.perf_counter()

@@ -26,6 +26,7 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.treespace import TreeSpace
+from labelspace.methods.treespace_geometry import GEOMETRIES
 from labelspace.methods.treespace_nodes import Nodes
 from labelspace.methods.treespace_search import TreeIndex
 from labelspace.methods.treespace_space import Layout
@@ -43,6 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "projections-shared": {"projections": "shared"},
     "projections-low-rank": {"projections": "low-rank"},
     "projections-node": {"projections": "node", "dim": 128, "top_dim": 32},
+    "hyperbolic": {"geometry": "hyperbolic"},
     "no-votes": {"neighbours": 0},
     "no-lean": {"lean": 0.0},
 }
@@ -100,7 +102,10 @@ def synthetic_index(n_labels: int, beam: int, rng: np.random.Generator) -> tuple
         mixed = above + SPREAD * own / np.sqrt(np.float32(DIM))
         vectors.append(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
     scale, bias = np.full(len(sizes), SHARPNESS), np.full(n, -0.6 * SHARPNESS, np.float32)
-    return TreeIndex.build(nodes, layout, vectors, scale, bias, n_labels, beam), layout
+    index = TreeIndex.build(
+        nodes, layout, vectors, scale, bias, n_labels, beam, GEOMETRIES["euclidean"]
+    )
+    return index, layout
 
 
 def synthetic_queries(index: TreeIndex, layout: Layout, n: int, rng: np.random.Generator) -> Any:

@@ -9,14 +9,12 @@ import torch
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.nn import poincare
 from labelspace.search.lorentz import (
-    GEOMETRIES,
-    ExactNeighbours,
     build_neighbours,
     lifted_points,
     lifted_queries,
-    recall_of,
     restore_neighbours,
 )
+from labelspace.search.points import GEOMETRIES, ExactNeighbours, recall_of
 
 
 def cloud(geometry, n, seed, dim=6, reach=3.0):
@@ -54,7 +52,7 @@ def test_exact_search_is_exact_and_gives_the_geometrys_distance(geometry, reach)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("kind", ["exact", "cells", "lift"])
+@pytest.mark.parametrize("kind", ["exact", "codes", "cells", "lift"])
 def test_a_query_alone_and_in_a_batch_and_after_saving_gets_the_same(geometry, kind):
     points, queries = cloud(geometry, 2000, 0), cloud(geometry, 40, 1)
     index = build_neighbours(points, geometry, kind=kind, cells=10, k=5)
@@ -104,15 +102,26 @@ def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
     assert few.probes < index.probes
 
 
-def test_auto_is_exact_where_cells_do_not_pay():
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_codes_reach_the_recall_asked_for_on_other_queries(geometry):
+    points = cloud(geometry, 6000, 0, dim=12)
+    tuning, judged = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
+    index = build_neighbours(points, geometry, kind="codes", queries=tuning, k=10)
+    recall, error = recall_of(index, ExactNeighbours(points, geometry), judged, 10)
+    assert index.short < 400  # looks at few of the 6,000 in full
+    assert index.recall >= 0.99
+    assert recall >= 0.99 - 3 * error
+
+
+def test_auto_takes_codes_for_many_points_and_is_exact_where_nothing_else_will_do():
     small = cloud("hyperbolic", 500, 0)
     assert build_neighbours(small, "hyperbolic").kind == "exact"
-    large = cloud("hyperbolic", 30_000, 0, dim=3)
-    assert build_neighbours(large, "hyperbolic", k=5).kind == "cells"
-    # All alike: every cell is as near as every other.
+    large = cloud("hyperbolic", 170_000, 0, dim=12)
+    assert build_neighbours(large, "hyperbolic", k=5).kind == "codes"
+    # All alike: neither codes nor cells tell the nearest 500 of noise from the rest.
     rng = np.random.default_rng(0)
-    noise = rng.standard_normal((26_000, 40)).astype(np.float32)
-    assert build_neighbours(noise, "euclidean", k=5).kind == "exact"
+    noise = rng.standard_normal((3000, 700)).astype(np.float32)
+    assert build_neighbours(noise, "euclidean", k=500, recall=1.0).kind == "exact"
 
 
 def test_fewer_points_than_wanted_are_padded_and_ties_go_by_id():

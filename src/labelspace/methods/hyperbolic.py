@@ -33,13 +33,8 @@ from labelspace.nn.calibration import fit_platt
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, cut_validation
-from labelspace.search.lorentz import (
-    GEOMETRIES,
-    ExactNeighbours,
-    NeighbourIndex,
-    build_neighbours,
-    restore_neighbours,
-)
+from labelspace.search.lorentz import build_neighbours, restore_neighbours
+from labelspace.search.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 from labelspace.sparse import pack_csr, unit_rows, unpack_csr
 
 MOST_VALIDATED = 2000
@@ -80,7 +75,7 @@ class Hyperbolic(Method):
         "sharpness": number("votes weigh exp(-sharpness alpha d); 0 counts heads", low=0.0),
         "labels_share": number("of label distances where both name labels", low=0.0, high=1.0),
         "ensemble": integer("learners whose votes are averaged", low=1),
-        "search": choice("for neighbours", "auto", "exact", "cells", "lift"),
+        "search": choice("for neighbours", "auto", "exact", "codes", "cells", "lift"),
         "recall": number("share of true neighbours that search must find", low=0.5, high=1.0),
         "seed": SEED,
     }

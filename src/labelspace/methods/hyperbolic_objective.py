@@ -19,7 +19,7 @@ from labelspace.methods.hyperbolic_space import Space
 from labelspace.nn import losses
 from labelspace.nn.candidates import CandidateSampler
 from labelspace.nn.trainer import Batch
-from labelspace.search.lorentz import ExactNeighbours
+from labelspace.search.points import ExactNeighbours
 from labelspace.sparse import unit_rows
 
 if TYPE_CHECKING:

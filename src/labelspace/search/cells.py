@@ -1,0 +1,100 @@
+"""Points in cells around some of them; a query looks into the nearest cells alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+from numba import njit
+
+from labelspace.errors import StoreError
+from labelspace.parallel import over_rows
+from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, recall_of, spread
+from labelspace.search.votes import keep_best
+
+
+class CellNeighbours(NeighbourIndex):
+    """Points in cells around random ones of them; a query looks into the `probes` nearest cells.
+
+    `points` are in the order of their cells: those of cell c are points[starts[c]:starts[c + 1]].
+    """
+
+    kind: ClassVar[str] = "cells"
+
+    def __init__(
+        self, points: np.ndarray, geometry: str, centres: np.ndarray, cell_of: np.ndarray
+    ) -> None:
+        """centres: ids of the points that cells lie around; cell_of: each point's cell."""
+        order = np.argsort(cell_of, kind="stable")
+        super().__init__(np.ascontiguousarray(points[order]), geometry)
+        self.names, self.cell_of = order, cell_of
+        self.starts = np.searchsorted(cell_of[order], np.arange(len(centres) + 1))
+        self.centres, self.around = centres, ExactNeighbours(points[centres], geometry)
+        self.probes = 1
+
+    @classmethod
+    def build(cls, points: np.ndarray, geometry: str, cells: int, seed: int) -> Self:
+        drawn = np.random.default_rng(seed).choice(len(points), cells, replace=False)
+        centres = np.sort(drawn)
+        nearest, _ = ExactNeighbours(points[centres], geometry).search(points, 1)
+        return cls(points, geometry, centres, nearest[:, 0].astype(np.int32))
+
+    @classmethod
+    def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
+        centres, cell_of = arrays["centres"], arrays["cell_of"]
+        fits = len(cell_of) == len(points) and len(centres) > 0
+        for ids, limit in ((centres, len(points)), (cell_of, len(centres))):
+            fits = fits and (len(ids) == 0 or bool(ids.min() >= 0 and ids.max() < limit))
+        if not fits:
+            raise StoreError("the search cells do not fit the points")
+        index = cls(points, geometry, centres, cell_of)
+        index.probes, index.recall = int(arrays["probes"][0]), float(arrays["recall"][0])
+        return index
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {
+            "centres": self.centres,
+            "cell_of": self.cell_of,
+            "probes": np.array([self.probes]),
+            "recall": np.array([self.recall]),
+        }
+
+    def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
+        probed, _ = self.around.search(queries, min(self.probes, len(self.centres)))
+        places = np.full((len(queries), min(k + MARGIN, len(self.points))), -1, np.int64)
+
+        def block(start: int, stop: int) -> None:
+            _scan_cells(
+                *(queries[start:stop], self.points, self.weights, self.starts),
+                *(probed[start:stop], places[start:stop]),
+            )
+
+        over_rows(len(queries), block, block=16)
+        return places
+
+
+def choose_probes(
+    index: CellNeighbours, exact: ExactNeighbours, queries: np.ndarray, k: int, recall: float
+) -> bool:
+    """Set the fewest probes that reach the recall; False if that took all cells."""
+    probes = 1
+    while True:
+        index.probes = min(probes, len(index.centres))
+        index.recall, error = recall_of(index, exact, queries, k)
+        if index.recall >= min(1.0, recall + error):
+            return True
+        if index.probes == len(index.centres):
+            return False
+        probes = max(probes + 1, round(1.3 * probes))
+
+
+@njit(cache=True, nogil=True)
+def _scan_cells(queries, points, weights, starts, probed, places):  # type: ignore[no-untyped-def]
+    values = np.full(places.shape[1], -np.inf, np.float32)
+    for row in range(len(queries)):
+        query, best_places, filled = queries[row], places[row], 0
+        for cell in probed[row]:
+            for place in range(starts[cell], starts[cell + 1]):
+                value = -weights[place] * spread(query, points[place])
+                filled = keep_best(value, place, values, best_places, filled)
