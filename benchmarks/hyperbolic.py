@@ -38,12 +38,14 @@ MOST_TESTED = 5000
 
 
 def load(folder: Path, rows: int | None) -> tuple[Any, Dataset, Any, Any]:
-    """Features and data; a random sample of the training rows where asked for."""
+    """Features and data: a random sample of the training rows where asked for, and test rows."""
     train, test = read_split(folder)
     pipeline = pipeline_for(train, "tfidf")
-    X, X_test = pipeline.fit_transform(train), pipeline.transform(test)[:MOST_TESTED]
-    chosen = np.random.default_rng(0).permutation(X.shape[0])[:rows]
-    return X[chosen], train, X_test, (train.labels[chosen], test.labels[:MOST_TESTED])
+    X, X_test = pipeline.fit_transform(train), pipeline.transform(test)
+    rng = np.random.default_rng(0)
+    chosen = rng.permutation(X.shape[0])[:rows]
+    tested = rng.permutation(X_test.shape[0])[:MOST_TESTED]
+    return X[chosen], train, X_test[tested], (train.labels[chosen], test.labels[tested])
 
 
 def figures(model: Hyperbolic, X: Any, Y: Any, Y_train: Any) -> dict[str, float]:

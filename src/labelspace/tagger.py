@@ -25,9 +25,11 @@ from labelspace.errors import (
     MissingExtraError,
     ModelFormatError,
     ModelMethodError,
+    ParameterError,
     UnknownMethodError,
     UnsupportedError,
 )
+from labelspace.evaluation import thresholds
 from labelspace.explain import Why, explain
 from labelspace.features.pipeline import FeaturePipeline, pipeline_for
 from labelspace.labels.propensity import LabelCounts
@@ -37,8 +39,13 @@ from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import DEFAULT_METHOD, method_class, method_names
 from labelspace.nn.callbacks import Callback
 
-_FACTS = ("data", "seconds", "index_base", "single_path", "updates")
+_FACTS = (
+    "data", "seconds", "index_base", "single_path", "updates", "text_features", "threshold"
+)  # fmt: skip
+_HELD_OUT = 0.1  # of the training data, where a threshold is wanted and no data are given for it
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
+
+AtLeast = float | Literal["auto"]
 
 
 @dataclass(frozen=True)
@@ -69,13 +76,17 @@ class Tagger:
         self.taxonomy = taxonomy
         self.facts = facts or {}
 
-    def tag(self, text: str, k: int = 5) -> list[Tag]:
-        """The k best labels of a text."""
-        return self.tag_many([text], k)[0]
+    def tag(self, text: str, k: int = 5, threshold: AtLeast = 0.0) -> list[Tag]:
+        """The k best labels of a text, of those scored at least the threshold."""
+        return self.tag_many([text], k, threshold)[0]
 
-    def tag_many(self, texts: Iterable[str], k: int = 5) -> list[list[Tag]]:
-        """The k best labels of each text."""
-        return self.name_ranking(self.method.predict(self.pipeline.transform_texts(texts), k))
+    def tag_many(
+        self, texts: Iterable[str], k: int = 5, threshold: AtLeast = 0.0
+    ) -> list[list[Tag]]:
+        """The k best labels of each text; threshold "auto" is the one `choose_threshold` set."""
+        least = self.least_score(threshold)
+        ranking = self.method.predict(self.pipeline.transform_texts(texts), k)
+        return self.name_ranking(ranking, least)
 
     @property
     def zero_based(self) -> bool | Literal["auto"]:
@@ -83,20 +94,63 @@ class Tagger:
         base = self.facts.get("index_base")
         return "auto" if base is None else base == 0
 
+    def read(self, path: str | Path, columns: Columns | None = None) -> Dataset:
+        """A file of examples with labels, its columns numbered as this model knows them."""
+        return read(
+            path,
+            columns=columns or Columns(),
+            label_names=self.label_names,
+            unknown_labels="extend",
+            n_features=self.pipeline.n_numeric or None,
+            zero_based=self.zero_based,
+        )
+
     def predict(self, dataset: Dataset, k: int = 5) -> Ranking:
         """Rank labels for the examples of a Dataset."""
         return self.method.predict(self.pipeline.transform(dataset), k)
 
-    def name_ranking(self, ranking: Ranking) -> list[list[Tag]]:
-        """A ranking with names for ids; pads are left out."""
+    def name_ranking(self, ranking: Ranking, threshold: float = 0.0) -> list[list[Tag]]:
+        """A ranking with names for ids; pads and scores below the threshold are left out."""
         return [
             [
                 Tag(self.label_names[label], score)
                 for label, score in zip(labels, scores, strict=True)
-                if label >= 0
+                if label >= 0 and score >= threshold
             ]
             for labels, scores in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
         ]
+
+    def choose_threshold(
+        self,
+        source: str | Path | Dataset,
+        goal: str = thresholds.MICRO_F1,
+        *,
+        columns: Columns | None = None,
+    ) -> thresholds.Threshold:
+        """Choose the score from which on labels are given, on data that training has not seen.
+
+        goal  micro-f1, macro-f1, or precision=0.9: the largest sets that reach this share
+
+        It is kept with the model; `tag(text, k=50, threshold="auto")` uses it.
+        """
+        thresholds.check_goal(goal)
+        if not isinstance(source, Dataset):
+            source = self.read(source, columns)
+        ranking = self.predict(source, thresholds.RANKED)
+        found = thresholds.choose_threshold(ranking, source.labels, goal)
+        self.facts["threshold"] = found.facts()
+        return found
+
+    def least_score(self, threshold: AtLeast) -> float:
+        """The threshold as a number: "auto" is the one that was chosen for this model."""
+        if threshold != "auto":
+            return threshold
+        if "threshold" not in self.facts:
+            raise ParameterError(
+                "threshold 'auto': the model has none; give held-out data to choose it on "
+                "(predict --valid FILE, or train --threshold-for micro-f1)"
+            )
+        return float(self.facts["threshold"]["value"])
 
     def explain(
         self, example: str | Dataset | Features, label: str | None = None, k: int = 5
@@ -136,14 +190,7 @@ class Tagger:
             )
         on_stage("reading")
         if not isinstance(source, Dataset):
-            source = read(
-                source,
-                columns=columns or Columns(),
-                label_names=self.label_names,
-                unknown_labels="extend",
-                n_features=self.pipeline.n_numeric or None,
-                zero_based=self.zero_based,
-            )
+            source = self.read(source, columns)
         dataset = _with_labels_first(source, self.label_names)
         on_stage("computing features")
         X = self.pipeline.transform(dataset)
@@ -213,6 +260,7 @@ def train(
     method: str = DEFAULT_METHOD,
     features: str | None = None,
     valid: str | Path | Dataset | None = None,
+    threshold_for: str | None = None,
     columns: Columns | None = None,
     callbacks: Sequence[Callback] = (),
     on_stage: Callable[[str], None] = lambda _: None,
@@ -220,20 +268,26 @@ def train(
 ) -> Tagger:
     """Train a Tagger on a file or Dataset; further keywords are parameters of the method.
 
-    features  how texts become rows: tfidf, hashing, tokens or none; None is the method's own way
-    valid     held-out data for early stopping; methods cut their own from the training data if None
-    columns   which columns of a table mean what
-    on_stage  told in a few words what happens next
+    features       how texts become rows: tfidf, hashing, tokens, static, word2vec, sentences:DIR, a
+                   sum such as tfidf+static, or none; None is the method's own way
+    valid          held-out data for early stopping; methods cut their own from the training data
+                   if None
+    threshold_for  also choose a threshold for this goal (see `Tagger.choose_threshold`) on the
+                   held-out data, which are a tenth of the training data if `valid` is None
+    columns        which columns of a table mean what
+    on_stage       told in a few words what happens next
     """
     model = method_class(method).create(**params)
     model.check_parameters()
+    if threshold_for is not None:
+        thresholds.check_goal(threshold_for)
     on_stage("reading")
     dataset = _as_dataset(source, columns)
     held_out = None if valid is None else _as_dataset(valid, columns, dataset.names())
+    if threshold_for is not None and held_out is None:
+        dataset, held_out = dataset.split(_HELD_OUT, seed=params.get("seed", 0))
     on_stage("computing features")
-    chosen = model.text_features() if features is None else features
-    pipeline = pipeline_for(dataset, chosen)
-    X = pipeline.fit_transform(dataset)
+    pipeline, X, facts = _fit_features(dataset, model, features)
     refuse_if_too_large(model, Shape.of(X, dataset.labels))
     on_stage(f"training {method}")
     start = time.monotonic()
@@ -248,21 +302,47 @@ def train(
         callbacks=callbacks,
         **({"label_names": pipeline.label_names(dataset)} if model.writes_labels else {}),
     )
-    facts = {
-        "data": statistics(dataset),
-        "seconds": round(time.monotonic() - start, 3),
-        "index_base": dataset.index_base,
-    }
-    names, taxonomy = dataset.names(), dataset.taxonomy
-    if taxonomy is not None:
-        facts["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
-    counts = LabelCounts.of(dataset.labels)
-    return Tagger(pipeline, model, names, counts, taxonomy=taxonomy, facts=facts)
+    facts["seconds"] = round(time.monotonic() - start, 3)
+    tagger = _fitted_tagger(dataset, pipeline, model, facts)
+    if threshold_for is not None and held_out is not None:
+        on_stage("choosing a threshold")
+        tagger.choose_threshold(held_out, threshold_for)
+    return tagger
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Tagger:
     """Read a saved Tagger; `verify=False` skips the checksums."""
     return Tagger.load(directory, verify=verify)
+
+
+def _fit_features(
+    dataset: Dataset, model: Method, features: str | None
+) -> tuple[FeaturePipeline, Features, dict[str, Any]]:
+    """The pipeline, the rows it makes of the training data, and how fast it made them."""
+    chosen = model.text_features() if features is None else features
+    pipeline = pipeline_for(dataset, chosen)
+    start = time.monotonic()
+    X = pipeline.fit_transform(dataset)
+    seconds = time.monotonic() - start
+    if pipeline.text is None:
+        return pipeline, X, {}
+    speed = {
+        "name": chosen if isinstance(chosen, str) else chosen.kind,
+        "seconds": round(seconds, 3),
+        "texts_per_second": round(len(dataset) / max(seconds, 1e-9)),
+    }
+    return pipeline, X, {"text_features": speed}
+
+
+def _fitted_tagger(
+    dataset: Dataset, pipeline: FeaturePipeline, model: Method, facts: dict[str, Any]
+) -> Tagger:
+    names, taxonomy = dataset.names(), dataset.taxonomy
+    facts = {"data": statistics(dataset), "index_base": dataset.index_base, **facts}
+    if taxonomy is not None:
+        facts["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
+    counts = LabelCounts.of(dataset.labels)
+    return Tagger(pipeline, model, names, counts, taxonomy=taxonomy, facts=facts)
 
 
 def _as_dataset(

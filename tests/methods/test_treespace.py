@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
@@ -12,12 +13,15 @@ from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError, ParameterError
 from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.treespace import TreeSpace
+from labelspace.methods.treespace_geometry import GEOMETRIES, RADIUS
 from labelspace.methods.treespace_nodes import Nodes, label_ancestors
 from labelspace.methods.treespace_objective import TreeObjective
 from labelspace.methods.treespace_search import TreeIndex, Votes, with_ancestors
 from labelspace.methods.treespace_space import Layout, TreeVectors
+from labelspace.nn import poincare
 from labelspace.nn.trainer import Batch
 
+EUCLIDEAN = GEOMETRIES["euclidean"]
 SMALL = {"dim": 24, "top_dim": 12, "width": 24, "n_negatives": 50}
 
 
@@ -40,7 +44,7 @@ def catalogue(n=240, seed=0):
     return csr_matrix(X), csr_matrix(Y), Taxonomy.from_names(pairs, names)
 
 
-def random_index(seed, n=40, dims=(3, 5)):
+def random_index(seed, geometry="euclidean", n=40, dims=(3, 5)):
     """Nodes that may have two parents, with random vectors; a third carry no label."""
     rng = np.random.default_rng(seed)
     edges = [(child, rng.integers(0, child)) for child in range(1, n)]
@@ -52,32 +56,46 @@ def random_index(seed, n=40, dims=(3, 5)):
     sizes = np.bincount(layout.space[1:], minlength=len(layout.dims))
     vectors = [rng.standard_normal((m, d)) for m, d in zip(sizes, layout.dims, strict=True)]
     scale, bias = np.array([1.5, 0.7]), rng.standard_normal(n).astype(np.float32)
-    index = TreeIndex.build(nodes, layout, vectors, scale, bias, n, beam=0)
-    return index, rng.standard_normal((12, sum(layout.dims))).astype(np.float32)
+    kind = GEOMETRIES[geometry]
+    vectors = [kind.settle_array(rows) for rows in vectors]
+    index = TreeIndex.build(nodes, layout, vectors, scale, bias, n, 0, kind)
+    queries = rng.standard_normal((12, sum(layout.dims))).astype(np.float32)
+    parts = np.split(queries, layout.starts[1:-1], axis=1)
+    return index, np.hstack([kind.points(kind.settle_array(part)) for part in parts])
+
+
+def node_logit(index, query, node):
+    vector = index.flat[index.starts[node] : index.starts[node + 1]].astype(np.float64)
+    part = query[index.part[node] :][: len(vector)].astype(np.float64)
+    if not len(index.slope):
+        return vector @ part + index.bias[node]
+    gaps = (1 - vector @ vector) * (1 - part @ part)
+    distance = np.arccosh(1 + 2 * np.sum((vector - part) ** 2) / gaps)
+    return index.bias[node] - index.slope[node] * distance
 
 
 def chances(index, query):
     """p of every node, by the definition."""
     p = {0: 1.0}
     for node in range(1, len(index.nodes)):
-        vector = index.flat[index.starts[node] : index.starts[node + 1]]
-        logit = vector @ query[index.part[node] :][: len(vector)] + index.bias[node]
+        logit = node_logit(index, query, node)
         parents = index.nodes.edges[index.nodes.edges[:, 0] == node, 1]
         p[node] = max(p[parent] for parent in parents.tolist()) / (1 + np.exp(-logit))
     return p
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 45))
-def test_best_first_search_is_exact(seed, k):
-    index, queries = random_index(seed)
+@given(st.integers(0, 10**6), st.integers(1, 45), st.sampled_from(list(GEOMETRIES)))
+def test_best_first_search_is_exact(seed, k, geometry):
+    index, queries = random_index(seed, geometry)
     found, reference = index.rank(queries, k), index.rank(queries, k, exact=True)
     assert np.array_equal(found[0], reference[0])
     assert np.array_equal(found[1], reference[1])
     p = chances(index, queries[0])
     for label, score in zip(found[0][0], found[1][0], strict=True):
         if label >= 0:
-            assert score == pytest.approx(min(p[int(index.node_of[label])], 1 - 1e-6), rel=1e-4)
+            wanted = np.clip(p[int(index.node_of[label])], 1e-9, 1 - 1e-6)
+            assert score == pytest.approx(wanted, rel=1e-4)
 
 
 def test_search_opens_few_nodes_of_a_wide_tree_and_no_more_than_the_beam():
@@ -89,9 +107,9 @@ def test_search_opens_few_nodes_of_a_wide_tree_and_no_more_than_the_beam():
     vectors = [rng.standard_normal((m, 8)) for m in np.bincount(layout.space[1:])]
     scale, bias = np.full(3, 3.0), np.full(1111, -2.0, np.float32)
     queries = rng.standard_normal((20, 24)).astype(np.float32)
-    index = TreeIndex.build(nodes, layout, vectors, scale, bias, 1111, beam=0)
+    index = TreeIndex.build(nodes, layout, vectors, scale, bias, 1111, 0, EUCLIDEAN)
     assert (index.rank(queries, 3)[2] < 600).all()
-    beam = TreeIndex.build(nodes, layout, vectors, scale, bias, 1111, beam=4)
+    beam = TreeIndex.build(nodes, layout, vectors, scale, bias, 1111, 4, EUCLIDEAN)
     assert (beam.rank(queries, 3)[2] <= 40).all()
 
 
@@ -139,14 +157,15 @@ def test_nodes_of_a_taxonomy_with_two_parents_a_group_and_labels_that_come_alone
         Nodes.build(Y, Y[:, :5], Taxonomy.from_names(pairs, names), 0)
 
 
+@pytest.mark.parametrize("geometry", list(GEOMETRIES))
 @pytest.mark.parametrize("kind", ["node", "low-rank", "shared"])
-def test_nodes_begin_where_they_are_placed(kind):
+def test_nodes_begin_where_they_are_placed(kind, geometry):
     rng = np.random.default_rng(1)
     X, Y, taxonomy = catalogue()
     nodes = Nodes.build(X, Y, taxonomy, 0)
     layout = Layout.of(nodes, 10, 6, 2)
     assert layout.dims == (6, 10, 10)  # the last is the brands'
-    vectors = TreeVectors.fresh(nodes, layout, kind, rng)
+    vectors = TreeVectors.fresh(nodes, layout, kind, GEOMETRIES[geometry], rng)
     points = [rng.standard_normal(table.weight.shape).astype(np.float32) for table in vectors.own]
     points = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in points]
     vectors.place(points)
@@ -154,12 +173,25 @@ def test_nodes_begin_where_they_are_placed(kind):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["low-rank", "shared"])
-def test_the_loss_pair_by_pair(kind):
+def how_far(vector, said, geometry):
+    """Of a node from what its parent says of it."""
+    if geometry == "euclidean":
+        return 1 - vector @ said / np.linalg.norm(said)
+    said = torch.from_numpy(said / np.sqrt(1 + said @ said / RADIUS**2)).double()
+    zero = torch.zeros_like(said)
+    node = poincare.exponential(zero, torch.from_numpy(vector).double())
+    return float(poincare.distance(node, poincare.exponential(zero, said)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "geometry"),
+    [("low-rank", "euclidean"), ("shared", "euclidean"), ("low-rank", "hyperbolic")],
+)
+def test_the_loss_pair_by_pair(kind, geometry):
     X, Y, taxonomy = catalogue(60)
     model = TreeSpace(
-        **SMALL, epochs=1, keep=1.0, projections=kind, level_weight=0.7, consistency=0.3,
-        regularisation=0.2, validation=0.0, neighbours=0,
+        **SMALL, epochs=1, keep=1.0, geometry=geometry, projections=kind, level_weight=0.7,
+        consistency=0.3, regularisation=0.2, validation=0.0, neighbours=0,
     ).fit(X, Y, taxonomy=taxonomy)  # fmt: skip
     above = model.nodes_.on_nodes(Y)
     batch = Batch(np.arange(9), np.random.default_rng(0))
@@ -170,8 +202,7 @@ def test_the_loss_pair_by_pair(kind):
     for row in range(9):
         for parent in above[row].indices.tolist():
             for node in nodes.down[parent].indices.tolist():
-                vector = index.flat[index.starts[node] : index.starts[node + 1]]
-                logit = vector @ queries[row][index.part[node] :][: len(vector)] + index.bias[node]
+                logit = node_logit(index, queries[row], node)
                 sign = 1 if above[row, node] else -1
                 total += 0.7 ** layout.space[node] * np.log1p(np.exp(-sign * logit)) / 9
                 asked.add(node)
@@ -183,7 +214,7 @@ def test_the_loss_pair_by_pair(kind):
             continue
         for node, wanted in zip(step.nodes, guess.detach().numpy(), strict=True):
             vector = final[layout.space[node]][layout.row[node]]
-            apart += 1 - vector @ wanted / np.linalg.norm(wanted)
+            apart += how_far(vector, wanted, geometry)
             below += 1
     total += 0.3 * apart / below
     total += (
@@ -204,6 +235,8 @@ def test_the_loss_pair_by_pair(kind):
         {"top_dim": 24, "level_weight": 0.5},
         {"n_negatives": 2, "neighbours": 0},
         {"beam": 6},
+        {"geometry": "hyperbolic"},
+        {"geometry": "hyperbolic", "projections": "node", "neighbours": 0},
     ],
 )
 def test_it_learns_a_catalogue(change):

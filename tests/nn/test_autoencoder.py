@@ -149,3 +149,14 @@ def test_restored_parts_encode_and_decode_alike():
     assert np.array_equal(encoder.encode(X), codes)
     assert np.array_equal(decoder.queries(codes), autoencoder.decoder.queries(codes))
     assert np.array_equal(decoder.table.weight, autoencoder.decoder.table.weight)
+
+
+@pytest.mark.parametrize("widths", [(3,), (7,), (8, 3), (6, 9, 7)], ids=str)
+def test_along_directions_it_begins_as_their_projection(widths):
+    X = rows_of(6, 9)
+    directions = np.linalg.qr(np.random.default_rng(1).standard_normal((9, 3)))[0]
+    autoencoder = Autoencoder.along(directions.astype(np.float32), widths, np.random.default_rng(4))
+    codes = autoencoder.encode(X)
+    np.testing.assert_allclose(codes[:, :3], X @ directions, atol=1e-5)
+    decoded = autoencoder.decoder.queries(codes) @ autoencoder.decoder.table.weight.T
+    np.testing.assert_allclose(decoded, X @ directions @ directions.T, atol=1e-5)

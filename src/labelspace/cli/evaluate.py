@@ -23,7 +23,8 @@ def evaluate(
     propensity: options.Propensity = "0.55,1.5",
     propensity_from: options.PropensityFrom = "train",
     threshold: Annotated[
-        float | None, typer.Option(help="Also F1 of labels scored at least this.")
+        str | None,
+        typer.Option(help="Also F1 of labels scored at least this; auto is the model's own."),
     ] = None,
     levels: Annotated[
         bool, typer.Option("--levels", help="Also level by level of the taxonomy.")
@@ -37,6 +38,9 @@ def evaluate(
 ) -> None:
     """Precision, nDCG, recall, PSP and coverage at k, for all labels and by frequency.
 
+    The expected calibration error (ECE) says how far scores are from the share of labels that are
+    true; `labelspace plot reliability` shows where.
+
     --levels adds, for every level: precision, recall, F1 and accuracy of the labels given, the
     same for labels of at most 25 training examples, and how often there was none to give (NA).
 
@@ -44,30 +48,30 @@ def evaluate(
 
     Example: labelspace evaluate model/ test.parquet --path L0,L1,L2 --label brand --levels
     """
-    from labelspace.data import read
     from labelspace.evaluation import metrics
+    from labelspace.evaluation.reliability import reliability
+    from labelspace.evaluation.thresholds import RANKED
     from labelspace.tagger import load
 
     ks = _cut_offs(k)
+    chosen = None if threshold is None else options.threshold(threshold)
     tagger = load(model)
-    test = read(
-        data,
-        columns=options.columns(text, label, path, numbers, label_separator),
-        label_names=tagger.label_names,
-        unknown_labels="extend",
-        n_features=tagger.pipeline.n_numeric or None,
-        zero_based=tagger.zero_based,
-    )
+    least = None if chosen is None else tagger.least_score(chosen)
+    test = tagger.read(data, options.columns(text, label, path, numbers, label_separator))
+    # A set may be larger than the cut-offs: with a threshold, as many are ranked as `predict` does.
+    ranking = tagger.predict(test, max(ks) if least is None else max(*ks, RANKED))
     found = metrics.evaluate(
-        tagger.predict(test, max(ks)),
+        ranking,
         test.labels,
         tagger.label_counts,
         ks=ks,
         propensity=options.propensity_constants(propensity),
         propensity_from=propensity_from,  # type: ignore[arg-type]  # checked by evaluate
-        threshold=threshold,
+        threshold=least,
     )
-    by_level = _level_metrics(tagger, test, threshold) if levels else None
+    calibration = reliability(ranking, test.labels, k=max(ks))
+    found["calibration"] = {"k": max(ks), **calibration.facts()}
+    by_level = _level_metrics(tagger, test, least) if levels else None
     if as_json:
         print_json(found if by_level is None else {**found, "by_level": by_level})
         return
@@ -113,6 +117,11 @@ def _print_metrics(found: dict[str, Any], ks: list[int], title: str) -> None:
         for place, family in enumerate(families)
     ]
     print_table(("", "", *(f"@{k}" for k in ks)), rows, title)
+    calibration = found["calibration"]
+    print_table(
+        ("scores of", "expected calibration error"),
+        [(f"the first {calibration['k']} labels", calibration["ECE"])],
+    )
     f1 = [(group, v["micro-F1"], v["macro-F1"]) for group, v in groups.items() if "micro-F1" in v]
     if f1:
         print_table(("", "micro-F1", "macro-F1"), f1)

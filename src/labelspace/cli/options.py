@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,7 +25,10 @@ Numbers = Annotated[str, typer.Option("--numbers", help="Numeric columns to use 
 Features = Annotated[
     str | None,
     typer.Option(
-        "--features", help="How text is read: tfidf, hashing or tokens; else the method's own way."
+        "--features",
+        metavar="NAMES",
+        help="How text is read: tfidf, hashing, tokens, static, word2vec, sentences:DIR, or some "
+        "side by side, as tfidf+static; else the method's own way.",
     ),
 ]
 Settings = Annotated[
@@ -43,6 +46,14 @@ Propensity = Annotated[
 ]
 PropensityFrom = Annotated[
     str, typer.Option("--propensity-from", help="Count labels for PSP in: train or test.")
+]
+ThresholdFor = Annotated[
+    str | None,
+    typer.Option(
+        "--threshold-for",
+        metavar="GOAL",
+        help="Choose a threshold on held-out data for micro-f1, macro-f1 or precision=0.9.",
+    ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model directory, as `train --out` writes it.")]
 
@@ -77,6 +88,19 @@ def settings(pairs: Sequence[str] | None) -> dict[str, str]:
             raise ParameterError(f"--set {pair}: expected NAME=VALUE, such as --set neighbours=10")
         found[name.strip()] = value.strip()
     return found
+
+
+def threshold(text: str) -> float | Literal["auto"]:
+    """'0.3' -> 0.3; 'auto' stays."""
+    if text == "auto":
+        return "auto"
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise ParameterError(f"--threshold {text}: expected a number from 0 to 1, or auto")
+    return value
 
 
 def propensity_constants(text: str) -> tuple[float, float]:

@@ -23,6 +23,21 @@ def say(message: str) -> None:
     typer.echo(message, err=True)
 
 
+def say_threshold(chosen: Mapping[str, Any]) -> None:
+    """A threshold and the figures of the sets it gives."""
+    figures = ", ".join(
+        f"{name} {chosen[key]:.2f}"
+        for name, key in (
+            ("precision", "precision"),
+            ("recall", "recall"),
+            ("micro-F1", "micro_f1"),
+            ("macro-F1", "macro_f1"),
+        )
+    )
+    say(f"threshold {chosen['value']:.4f} for {chosen['goal']}: {figures} percent "
+        f"on {chosen['examples']:,} held-out examples")  # fmt: skip
+
+
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 

@@ -1,4 +1,4 @@
-"""`labelspace plot`: pictures of what a model directory keeps."""
+"""`labelspace plot`: pictures of how a model was trained and of what its scores are worth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labelspace.errors import LabelspaceError, ParameterError
 HISTORY = "history.json"
 
 app = typer.Typer(
-    help="Draw what a model keeps of its training.\n\n"
+    help="Draw how a model was trained, or what its scores are worth.\n\n"
     "Example: labelspace plot history model/ --out history.png",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -37,8 +37,7 @@ def history(
 
     Example: labelspace plot history model/ --out history.png
     """
-    if out.suffix not in (".html", ".png"):
-        raise ParameterError(f"--out {out}: expected a name that ends in .html or .png")
+    _check_ending(out)
     from labelspace.data._files import replacing
     from labelspace.evaluation.curves import curves_page, curves_picture
 
@@ -51,6 +50,47 @@ def history(
     with replacing(out) as file:
         file.write(content)
     say(f"{out}: {len(kept['epochs'])} epochs")
+
+
+@app.command("reliability")
+def reliability(
+    model: options.Model,
+    data: Annotated[Path, typer.Argument(help="Test data with labels.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A name that ends in .html or .png.")],
+    top: Annotated[int, typer.Option(min=1, help="How many labels of an example count.")] = 5,
+    bins: Annotated[int, typer.Option(min=1, help="Into how many steps scores are cut.")] = 10,
+    text: options.Text = "",
+    label: options.Label = "",
+    path: options.PathLevels = "",
+    numbers: options.Numbers = "",
+    label_separator: options.Separator = None,
+) -> None:
+    """Draw the share of labels that are true against their score: at best, a diagonal.
+
+    Example: labelspace plot reliability model/ test.jsonl.gz --out reliability.png
+    """
+    _check_ending(out)
+    from labelspace.data._files import replacing
+    from labelspace.evaluation import reliability as scores
+    from labelspace.evaluation.reliability_plot import reliability_page, reliability_picture
+    from labelspace.tagger import load
+
+    tagger = load(model)
+    test = tagger.read(data, options.columns(text, label, path, numbers, label_separator))
+    found = scores.reliability(tagger.predict(test, top), test.labels, bins=bins)
+    title = f"{model.resolve().name} on {data.name}: {tagger.method.name}, best {top} labels"
+    if out.suffix == ".png":
+        content = reliability_picture(found, title, "png")
+    else:
+        content = reliability_page(found, title)
+    with replacing(out) as file:
+        file.write(content)
+    say(f"{out}: expected calibration error {100 * found.ece:.2f} percent")
+
+
+def _check_ending(out: Path) -> None:
+    if out.suffix not in (".html", ".png"):
+        raise ParameterError(f"--out {out}: expected a name that ends in .html or .png")
 
 
 def read_history(model: Path) -> dict[str, Any]:

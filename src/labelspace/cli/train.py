@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import ProgressBar, Stages, print_json, progress_bar, say
+from labelspace.cli.output import (
+    ProgressBar,
+    Stages,
+    print_json,
+    progress_bar,
+    say,
+    say_threshold,
+)
 from labelspace.cli.plot import HISTORY
 from labelspace.errors import LabelspaceError
 
@@ -25,6 +32,7 @@ def train(
     set_: options.Settings = None,
     features: options.Features = None,
     valid: Annotated[Path | None, typer.Option(help="Held-out data for early stopping.")] = None,
+    threshold_for: options.ThresholdFor = None,
     text: options.Text = "",
     label: options.Label = "",
     path: options.PathLevels = "",
@@ -63,6 +71,7 @@ def train(
                 method=method,
                 features=features,
                 valid=valid,
+                threshold_for=threshold_for,
                 columns=options.columns(text, label, path, numbers, label_separator),
                 callbacks=[
                     Checkpoint(unfinished, minutes=checkpoint_minutes, resume=resume),
@@ -91,7 +100,17 @@ def train(
     else:
         say(f"{out}: {method} on {facts['data']['points']:,} examples with "
             f"{facts['data']['labels']:,} labels, {in_words(facts['bytes'])}")  # fmt: skip
+        _say_extras(facts)
         say(f"next: labelspace evaluate {out} TEST, or labelspace predict {out} NEW")
+
+
+def _say_extras(facts: dict[str, Any]) -> None:
+    """How fast texts were read, and the threshold where one was chosen."""
+    if "text_features" in facts:
+        speed = facts["text_features"]
+        say(f"features {speed['name']}: {speed['texts_per_second']:,} texts a second")
+    if "threshold" in facts:
+        say_threshold(facts["threshold"])
 
 
 def _keep_history(out: Path, method: Method) -> None:

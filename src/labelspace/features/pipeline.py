@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace.data.dataset import Dataset, Features
-from labelspace.errors import InputError, ModelFormatError, ParameterError
-from labelspace.features.hashing import Hashing
-from labelspace.features.tfidf import Tfidf
+from labelspace.errors import InputError, ParameterError
+from labelspace.features.parts import TextFeatures, make_features, restored
 from labelspace.features.tokens import Tokens
 from labelspace.features.written_names import written_names
 from labelspace.sparse import checked_features
 
-
-class TextFeatures(Protocol):
-    """What turns texts into vectors; `state` and `from_state` take it to disk and back."""
-
-    kind: ClassVar[str]
-
-    @property
-    def n_features(self) -> int: ...
-
-    def fit(self, texts: Iterable[str]) -> Self: ...
-
-    def fit_transform(self, texts: Iterable[str]) -> csr_matrix: ...
-
-    def transform(self, texts: Iterable[str]) -> csr_matrix: ...
-
-    def feature_names(self) -> list[str]: ...
-
-    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
-
-    @classmethod
-    def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self: ...
-
-
-_KINDS: dict[str, type[Tfidf] | type[Hashing] | type[Tokens]] = {
-    Tfidf.kind: Tfidf,
-    Hashing.kind: Hashing,
-    Tokens.kind: Tokens,
-}
-_NO_TEXT = "none"
+__all__ = ["FeaturePipeline", "TextFeatures", "make_features", "pipeline_for"]
 
 
 class FeaturePipeline:
@@ -128,11 +99,7 @@ class FeaturePipeline:
         """The inverse of `state`."""
         if params["text"] is None:
             return cls(None, params["n_numeric"])
-        kind, prefix = params["text"]["kind"], "text."
-        if kind not in _KINDS:
-            raise ModelFormatError(f"features of kind {kind!r} need a newer labelspace: upgrade it")
-        mine = {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
-        return cls(_KINDS[kind].from_state(params["text"], mine), params["n_numeric"])
+        return cls(restored(params["text"], arrays, "text."), params["n_numeric"])
 
     def _numeric(self, dataset: Dataset) -> Features:
         """The numeric features, (n, 0) where there are none; another width is an error."""
@@ -152,15 +119,6 @@ def pipeline_for(dataset: Dataset, spec: str | TextFeatures) -> FeaturePipeline:
     if dataset.texts is None:
         text = None
     return FeaturePipeline(text, dataset.n_features or 0)
-
-
-def make_features(spec: str) -> TextFeatures | None:
-    """Texts to rows, by name: "tfidf", "hashing" or "tokens"; "none" leaves texts alone."""
-    if spec == _NO_TEXT:
-        return None
-    if spec not in _KINDS:
-        raise ParameterError(f"features={spec!r}: expected one of {', '.join([*_KINDS, _NO_TEXT])}")
-    return _KINDS[spec]()
 
 
 def _texts(dataset: Dataset) -> Iterable[str]:

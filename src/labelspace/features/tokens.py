@@ -86,7 +86,8 @@ class Tokens:
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """The inverse of `state`."""
         tokens = cls(**params["parameters"])
-        tokens._tokenizer = _library().Tokenizer.from_str(arrays["tokenizer"].tobytes().decode())
+        written = arrays["tokenizer"].tobytes().decode()
+        tokens._tokenizer = tokenizers_library().Tokenizer.from_str(written)
         return tokens
 
     def _rows(self, texts: Sequence[str]) -> csr_matrix:
@@ -103,7 +104,7 @@ class Tokens:
         return self._tokenizer
 
     def _trained(self, texts: Sequence[str]) -> Any:
-        library = _library()
+        library = tokenizers_library()
         tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[2]))
         parts = library.normalizers, library.pre_tokenizers
         tokenizer.normalizer = parts[0].Sequence([parts[0].NFKC(), parts[0].Lowercase()])
@@ -119,7 +120,7 @@ class Tokens:
 
 
 def _fetched(source: str) -> Any:
-    library = _library()
+    library = tokenizers_library()
     file = Path(source) / _TOKENIZER_FILE
     try:
         if Path(source).is_dir():
@@ -132,11 +133,12 @@ def _fetched(source: str) -> Any:
         ) from None
 
 
-def _library() -> Any:
+def tokenizers_library(extra: str = "t5") -> Any:
+    """The library, or an error that names the extra which brings it."""
     try:
         return import_module("tokenizers")
     except ModuleNotFoundError:
         raise MissingExtraError(
             "tokens need the tokenizers library, which is not installed: "
-            "pip install 'labelspace[t5]'"
+            f"pip install 'labelspace[{extra}]'"
         ) from None

@@ -1,10 +1,13 @@
 """HierarchicalXC: a tree of classifiers over the labels (Srinivasan et al., section 4).
 
-Labels are the leaves of a tree. Each edge has a linear classifier for "some label below the child
-is right", trained on the examples that have one below the parent; children of a node are judged
-apart, so that none, one or all may be right. A label's score is the product along its path:
+Labels are the leaves of a tree. Each edge has a classifier for "some label below the child is
+right", trained on the examples that have one below the parent; children of a node are judged apart,
+so that none, one or all may be right. Classifiers are linear, or a node's children share a small
+network. Labels are ranked by the product along their paths, averaged over trees:
 
     p(l | x) = product over the edges of l's path of P(child | parent, x)
+
+and scored by the sigmoid of a line in its log odds, which makes it the frequency it stands for.
 
 The paper follows every child with a yes, which ranks nothing and did worse than chance. Ranked by
 path probability, found best first or by beam search, it is a probabilistic label tree.
@@ -13,40 +16,48 @@ path probability, found best first or by beam search, it is a probabilistic labe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Features
+from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.hierarchicalxc_inputs import INPUTS, Inputs
-from labelspace.methods.hierarchicalxc_search import (
-    Classifiers,
-    Search,
-    averaged,
-    find_labels,
-    lay_out,
+from labelspace.methods.hierarchicalxc_calibration import (
+    AS_IT_IS,
+    LOOKED_AT,
+    cut,
+    fit_line,
+    frequencies,
 )
+from labelspace.methods.hierarchicalxc_inputs import INPUTS, Inputs, fit_encoder
+from labelspace.methods.hierarchicalxc_linear import NO_LINEAR, Linear, lay_out
+from labelspace.methods.hierarchicalxc_networks import NO_NETWORKS, Networks, train_networks
+from labelspace.methods.hierarchicalxc_search import Classifiers, Search, averaged, find_labels
 from labelspace.methods.hierarchicalxc_training import CELLS_AT_A_TIME, train_edges
-from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
+from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.coordinate import Loss
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
 DEFAULT_C: Mapping[Loss, float] = {"logistic": 10.0, "squared_hinge": 1.0}
 LEAF_SIZE, FLAT = 100, 200  # so few labels gain nothing from a tree
 CANDIDATES = 50  # labels that each tree of several names
+FEW_EXAMPLES = 20_000  # up to here it is trained again on all, those held out included
 
 
 class HierarchicalXC(Method):
     """A classifier at every edge of a label tree; labels are ranked by the probability of paths."""
 
     name: ClassVar[str] = "hierarchicalxc"
-    summary: ClassVar[str] = "linear classifiers along a label tree, ranked by path probability"
+    summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "tree": choice("how labels are put into a tree", *TREE_KINDS),
         "fanout": integer("parts into which a balanced split divides", low=2),
@@ -56,18 +67,30 @@ class HierarchicalXC(Method):
             none=True,
         ),
         "inputs": choice("what classifiers see: features, a dense code of them, or both", *INPUTS),
-        "dim": integer("width of the code", low=1),
+        "layers": layers("widths of the encoder that makes the code, the code last"),
+        "epochs": integer("passes that train an autoencoder of several layers", low=1),
+        "node_hidden": integer(
+            "width of the hidden layer of networks that judge the code, one a node; 0: linear",
+            low=0,
+        ),
         "loss": choice("of the classifiers; both: trees take turns", *LOSSES),
         "C": number(
             "weight of the losses against large weights; none: logistic 10, squared hinge 1",
             low=1e-6,
             none=True,
         ),
-        "prune": number("weights below it are dropped", low=0.0),
+        "prune": number("weights of linear classifiers below it are dropped", low=0.0),
         "search": choice("for the best labels; hard is the paper's way", *SEARCHES),
         "beam": integer("nodes of a level that beam search opens", low=1),
         "threshold": number("probability at which hard search goes on", low=1e-6, high=1.0),
         "ensemble": integer("trees, each by a seed of its own, whose answers are averaged", low=1),
+        "validation": number(
+            "share held out to calibrate scores, 2,000 examples at most; 0: scores are path "
+            "probabilities, none: 500 examples, a tenth of few",
+            low=0.0,
+            high=0.5,
+            none=True,
+        ),
         "seed": SEED,
     }
 
@@ -78,7 +101,9 @@ class HierarchicalXC(Method):
         fanout: int = 16,
         leaf_size: int | None = None,
         inputs: str = "raw",
-        dim: int = 256,
+        layers: tuple[int, ...] = (256,),
+        epochs: int = 10,
+        node_hidden: int = 0,
         loss: str = "both",
         C: float | None = None,
         prune: float = 0.1,
@@ -86,13 +111,16 @@ class HierarchicalXC(Method):
         beam: int = 10,
         threshold: float = 0.5,
         ensemble: int = 2,
+        validation: float | None = None,
         seed: int = 0,
     ) -> None:
         self.tree = tree
         self.fanout = fanout
         self.leaf_size = leaf_size
         self.inputs = inputs
-        self.dim = dim
+        self.layers = layers
+        self.epochs = epochs
+        self.node_hidden = node_hidden
         self.loss = loss
         self.C = C
         self.prune = prune
@@ -100,11 +128,45 @@ class HierarchicalXC(Method):
         self.beam = beam
         self.threshold = threshold
         self.ensemble = ensemble
+        self.validation = validation
         self.seed = seed
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not self.layers or min(self.layers[:-1], default=2) < 2:
+            raise ParameterError(
+                f"{self.name}.layers={self.layers}: expected the width of a code, and before it "
+                "hidden layers of at least 2"
+            )
+        if self.node_hidden and self.inputs != "code":
+            raise ParameterError(
+                f"{self.name}.node_hidden={self.node_hidden}: networks judge the code alone; "
+                f"set inputs=code, not {self.inputs}"
+            )
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
-        self.inputs_ = Inputs.fit(self.inputs, X, self.dim, self.seed)
+        rows, held = cut(X.shape[0], 0.0 if data.valid else self.validation, self.seed)
+        valid_X, valid_Y = data.valid or (X[held], Y[held])
+        self.inputs_ = self._inputs(X[rows], data)
+        self._learn(X[rows], Y[rows], data.taxonomy)
+        self.line_ = AS_IT_IS
+        if valid_Y.nnz:
+            labels, scores = self._rank(as_csr(valid_X), min(LOOKED_AT, Y.shape[1]))
+            self.line_ = fit_line(labels, scores, valid_Y)
+        if len(held) and X.shape[0] <= FEW_EXAMPLES:
+            self._learn(X, Y, data.taxonomy)
+
+    def _inputs(self, X: csr_matrix, data: TrainingData) -> Inputs:
+        if self.inputs == "raw":
+            return Inputs(self.inputs, None)
+        encoder, history = fit_encoder(X, self.layers, self.epochs, self.seed, data)
+        if history:
+            self.history_ = history
+        return Inputs(self.inputs, encoder)
+
+    def _learn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> None:
+        """All trees and their classifiers."""
         seen = self.inputs_(X)
         leaf_size = self.leaf_size or (FLAT if Y.shape[1] <= FLAT else LEAF_SIZE)
         self.trees_: list[LabelTree] = []
@@ -117,24 +179,37 @@ class HierarchicalXC(Method):
                 fanout=self.fanout,
                 leaf_size=leaf_size,
                 seed=seed,
-                taxonomy=data.taxonomy,
+                taxonomy=taxonomy,
             )
-            loss = self._loss_of(member)
-            C = self.C or DEFAULT_C[loss]
-            weights = train_edges(seen, Y, tree, loss=loss, C=C, prune=self.prune, seed=seed)
             self.trees_.append(tree)
-            self.classifiers_.append(lay_out(tree, weights))
+            self.classifiers_.append(self._classifiers(seen, Y, tree, self._loss_of(member), seed))
+
+    def _classifiers(
+        self, seen: csr_matrix, Y: csr_matrix, tree: LabelTree, loss: Loss, seed: int
+    ) -> Classifiers:
+        C, width = self.C or DEFAULT_C[loss], self.node_hidden
+        linear, networks = NO_LINEAR, NO_NETWORKS
+        if width:
+            networks = train_networks(seen, Y, tree, width=width, loss=loss, C=C, seed=seed)
+        else:
+            weights = train_edges(seen, Y, tree, loss=loss, C=C, prune=self.prune, seed=seed)
+            linear = lay_out(tree, weights)
+        return Classifiers(tree.first_child, tree.label, linear, networks)
 
     def _loss_of(self, member: int) -> Loss:
         logistic = self.loss == "logistic" or (self.loss == "both" and member % 2 == 0)
         return "logistic" if logistic else "squared_hinge"
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        seen = self.inputs_(as_csr(X))
+        labels, scores = self._rank(as_csr(X), k)
+        return Ranking(labels, frequencies(labels, scores, self.line_))
+
+    def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels and their path probabilities, averaged over the trees."""
+        seen = self.inputs_(X)
         wanted = k if self.ensemble == 1 else max(k, CANDIDATES)
         found = [self.find(seen, member, wanted)[:2] for member in range(self.ensemble)]
-        labels, scores = averaged(found, k)
-        return Ranking(labels, np.minimum(scores, 1.0).astype(np.float32))
+        return averaged(found, k)
 
     def find(
         self, seen: csr_matrix, member: int, k: int
@@ -153,25 +228,28 @@ class HierarchicalXC(Method):
         }
 
     def state(self) -> dict[str, np.ndarray]:
-        arrays: dict[str, np.ndarray] = {}
-        if self.inputs_.directions is not None:
-            arrays["directions"] = self.inputs_.directions
+        arrays = {"line": self.line_, **self.inputs_.arrays()}
         for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
-            parts = {**tree.arrays(), **model._asdict()}
-            del parts["first_child"]  # follows from the tree
+            judges = model.networks if self.node_hidden else model.linear
+            parts = {**tree.arrays(), **judges._asdict()}
             arrays |= {f"{member}.{part}": array for part, array in parts.items()}
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.inputs_ = Inputs(self.inputs, arrays.get("directions"))
+        self.line_ = arrays["line"]
+        self.inputs_ = Inputs.restore(self.inputs, arrays)
         self.trees_, self.classifiers_ = [], []
         for member in range(self.ensemble):
             prefix = f"{member}."
             parts = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
             tree = LabelTree.from_arrays(parts)
-            rest = {part: parts[part] for part in Classifiers._fields[2:]}
+            linear, networks = NO_LINEAR, NO_NETWORKS
+            if self.node_hidden:
+                networks = Networks(*(parts[part] for part in Networks._fields))
+            else:
+                linear = Linear(*(parts[part] for part in Linear._fields))
             self.trees_.append(tree)
-            self.classifiers_.append(Classifiers(tree.first_child, tree.label, **rest))
+            self.classifiers_.append(Classifiers(tree.first_child, tree.label, linear, networks))
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -179,10 +257,20 @@ class HierarchicalXC(Method):
         depth = 2 + int(np.log(max(2, shape.labels)) / np.log(params["fanout"]))
         # A label weighs at most the features of its examples; few stay above the threshold.
         kept = int(shape.label_nnz * per_example)
-        return {
+        leaf_size = params["leaf_size"] or LEAF_SIZE
+        needs = {
             "label centroids": 8 * kept,
             "who reaches which node": 16 * shape.label_nnz * depth,
-            "examples of classifiers": 5
-            * min(CELLS_AT_A_TIME, shape.label_nnz * (params["leaf_size"] or LEAF_SIZE)),
+            "examples of classifiers": 5 * min(CELLS_AT_A_TIME, shape.label_nnz * leaf_size),
             "weights": 14 * kept * params["ensemble"],
         }
+        if params["inputs"] == "raw":
+            return needs
+        code, width = params["layers"][-1], params["node_hidden"]
+        needs["codes"] = 8 * shape.points * code
+        # Encoder and decoder, each with two moments.
+        needs["autoencoder"] = 24 * shape.features * params["layers"][0]
+        if width:
+            nodes = 1 + 2 * shape.labels // leaf_size
+            needs["weights"] = 4 * params["ensemble"] * width * (nodes * code + shape.labels)
+        return needs

@@ -1,4 +1,4 @@
-"""Finding labels in a tree of linear classifiers, in compiled loops without recursion.
+"""Finding labels in a tree of classifiers, in compiled loops without recursion.
 
 A label's score is the product of the probabilities along its path, kept as a sum of logarithms so
 that deep trees do not run into zero:
@@ -14,58 +14,19 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace.labels.tree import LabelTree
+from labelspace.methods.hierarchicalxc_linear import Linear, linear_margins
+from labelspace.methods.hierarchicalxc_networks import Networks, network_margins
 from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
 
 
 class Classifiers(NamedTuple):
-    """A tree and its weights, laid out by parent and feature (chunks of sibling columns).
-
-    For the children of node p, the features that any of them weighs are
-    features[chunks[p]:chunks[p + 1]]; the weights of the f-th of all these are those at
-    cells[f]:cells[f + 1], each with the number of the child among its siblings.
-    """
+    """A tree and what judges the children of its nodes: one of the two parts, the other empty."""
 
     first_child: np.ndarray
     label: np.ndarray
-    bias: np.ndarray
-    chunks: np.ndarray
-    features: np.ndarray
-    cells: np.ndarray
-    sibling: np.ndarray
-    weights: np.ndarray
-
-
-def lay_out(tree: LabelTree, weights: csr_matrix) -> Classifiers:
-    """From weights (nodes, features + 1) whose last column is the bias."""
-    width = weights.shape[1] - 1
-    bias = weights[:, width].toarray().ravel()
-    weights = weights[:, :width]
-    widest = int(np.diff(tree.first_child).max())
-    sibling = np.empty(weights.nnz, np.uint16 if widest < 1 << 16 else np.int32)
-    features, values = np.empty(weights.nnz, np.int32), np.empty(weights.nnz, np.float32)
-    parts = (weights.indptr, weights.indices, weights.data, tree.first_child)
-    _by_feature(*parts, features, sibling, values)
-    # Where a chunk begins, and where the feature changes within it, a new run of cells begins.
-    borders = weights.indptr[tree.first_child].astype(np.int64)
-    begins = np.zeros(weights.nnz + 1, np.bool_)
-    begins[1:-1] = features[1:] != features[:-1]
-    begins[borders] = True
-    begins[-1] = False
-    cells = np.flatnonzero(begins)
-    chunks = np.searchsorted(cells, borders)
-    small = weights.nnz <= np.iinfo(np.int32).max
-    return Classifiers(
-        tree.first_child,
-        tree.label,
-        bias,
-        chunks.astype(np.int32 if small else np.int64),
-        features[cells],
-        np.append(cells, weights.nnz).astype(np.int32 if small else np.int64),
-        sibling,
-        values,
-    )
+    linear: Linear
+    networks: Networks
 
 
 class Search(NamedTuple):
@@ -110,25 +71,8 @@ def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.nda
 
 
 @njit(cache=True, nogil=True)
-def _by_feature(indptr, indices, data, first_child, features, sibling, values):  # type: ignore[no-untyped-def]
-    for node in range(len(first_child) - 1):
-        first, last = first_child[node], first_child[node + 1]
-        start, stop = indptr[first], indptr[last]
-        if start == stop:
-            continue
-        number = np.empty(stop - start, np.int32)
-        for child in range(first, last):
-            number[indptr[child] - start : indptr[child + 1] - start] = child - first
-        order = np.argsort(indices[start:stop], kind="mergesort")
-        for place in range(len(order)):
-            features[start + place] = indices[start + order[place]]
-            values[start + place] = data[start + order[place]]
-            sibling[start + place] = number[order[place]]
-
-
-@njit(cache=True, nogil=True)
 def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: ignore[no-untyped-def]
-    n_nodes = len(model.bias)
+    n_nodes = len(model.label)
     inner, widest = 0, 0
     for node in range(n_nodes):
         width = model.first_child[node + 1] - model.first_child[node]
@@ -229,23 +173,10 @@ def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-de
     """Logarithms of the probabilities of a node's children into `edges`; how many there are."""
     first = model.first_child[node]
     width = model.first_child[node + 1] - first
-    for n in range(width):
-        edges[n] = model.bias[first + n]
-    indices, data = x
-    low, end = np.int64(model.chunks[node]), np.int64(model.chunks[node + 1])
-    for i in range(len(indices)):
-        wanted, high = indices[i], end
-        while low < high:
-            middle = (low + high) >> 1
-            if model.features[middle] < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        if low == end:
-            break
-        if model.features[low] == wanted:
-            for cell in range(model.cells[low], model.cells[low + 1]):
-                edges[model.sibling[cell]] += data[i] * model.weights[cell]
+    if len(model.networks.hidden):
+        network_margins(x, model.networks, node, first, width, edges)
+    else:
+        linear_margins(x, model.linear, node, first, width, edges)
     for n in range(width):
         margin = edges[n]
         if hinge:

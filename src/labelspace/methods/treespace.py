@@ -4,7 +4,7 @@ Every level of the label tree has a space of its own; a child's vector is its pa
 plus a part of its own; an encoder puts an example into all spaces in one pass. A label is as likely
 as the product, along the likeliest way from the root, of
 
-    sigmoid(s <z(x), e_c> + b_c)
+    sigmoid(s <z(x), e_c> + b_c)        or, in a ball,  sigmoid(s (r - d(z(x), e_c)) + b_c)
 
 Search opens the likeliest nodes first and scores their children alone. The votes of near training
 examples stand beside it (`methods/blend.py`).
@@ -24,15 +24,10 @@ from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.glas_rules import (
-    MANY_EXAMPLES,
-    RARE_PER_LABEL,
-    batch_of,
-    pace,
-    validation_share,
-)
+from labelspace.methods.glas_rules import batch_of, validation_share
 from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, number
 from labelspace.methods.ranking import Ranking
+from labelspace.methods.treespace_geometry import GEOMETRIES
 from labelspace.methods.treespace_nodes import Nodes, label_ancestors
 from labelspace.methods.treespace_objective import TreeObjective
 from labelspace.methods.treespace_search import TreeBlend, TreeIndex, with_ancestors
@@ -42,7 +37,7 @@ from labelspace.methods.treespace_space import (
     LevelEncoder,
     TreeVectors,
 )
-from labelspace.nn.encoder import unit_array
+from labelspace.methods.treespace_start import centroids, feature_pace, log_odds
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
 from labelspace.search.voters import Voters, voter_bytes
@@ -59,6 +54,10 @@ class TreeSpace(Method):
         "top_dim": integer("dimension of the topmost space; equal to dim: constant", low=1),
         "spaces": integer("levels with a space of their own; deeper ones share the last", low=1),
         "width": integer("of the encoder that serves all spaces", low=1),
+        "geometry": choice(
+            "of each space: unit vectors, or points of a Poincare ball",
+            *("euclidean", "hyperbolic"),
+        ),
         "projections": choice(
             "from a parent's space to its children's: a matrix a node, one a level and a low-rank "
             "one a node, or one a level; auto: the first that is small enough",
@@ -69,7 +68,8 @@ class TreeSpace(Method):
             "weight of a level's prediction, as a multiple of the one above", low=0.01
         ),
         "consistency": number(
-            "weight of the angle between a child and its parent's projection", low=0.0
+            "weight of the angle, in a ball the distance, from child to parent's projection",
+            low=0.0,
         ),
         "regularisation": number("weight of the projections' and own parts' regularisers", low=0.0),
         "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
@@ -78,7 +78,9 @@ class TreeSpace(Method):
             low=0.0,
             none=True,
         ),
-        "scale": number("where the trained scale of inner products begins", low=0.1),
+        "scale": number(
+            "where the trained scale of inner products, or of distances, begins", low=0.1
+        ),
         "n_negatives": integer("siblings beyond which an example's negatives are sampled", low=1),
         "epochs": integer("passes over the training data at most", low=1),
         "batch_size": integer(
@@ -112,6 +114,7 @@ class TreeSpace(Method):
         top_dim: int = 128,
         spaces: int = 8,
         width: int = 512,
+        geometry: str = "euclidean",
         projections: str = "auto",
         prediction: float = 1.0,
         level_weight: float = 1.0,
@@ -137,6 +140,7 @@ class TreeSpace(Method):
         self.top_dim = top_dim
         self.spaces = spaces
         self.width = width
+        self.geometry = geometry
         self.projections = projections
         self.prediction = prediction
         self.level_weight = level_weight
@@ -169,25 +173,22 @@ class TreeSpace(Method):
         self.layout_ = Layout.of(self.nodes_, self.dim, self.top_dim, self.spaces)
         above = self.nodes_.on_nodes(Y)
         counts = np.bincount(above.indices, minlength=len(self.nodes_))
+        geometry = GEOMETRIES[self.geometry]
         self.encoder_ = LevelEncoder.fresh(
-            *(X.shape[1], self.width, self.layout_.dims, rng),
-            pace=self._pace(X, Y),
+            *(X.shape[1], self.width, self.layout_.dims, geometry, rng),
+            pace=feature_pace(self.rare, X, Y),
         )
-        self.vectors_ = TreeVectors.fresh(self.nodes_, self.layout_, self.projections, rng)
-        self.vectors_.place(self._centroids(X, above, rng))
-        self.bias_ = torch.from_numpy(_log_odds(self.nodes_, counts)).requires_grad_()
+        if self.geometry == "hyperbolic":  # where lengths count
+            self.encoder_.stretch(X)
+        self.vectors_ = TreeVectors.fresh(
+            self.nodes_, self.layout_, self.projections, geometry, rng
+        )
+        self.vectors_.place(centroids(self.encoder_, X, self.layout_, above, rng))
+        self.bias_ = torch.from_numpy(log_odds(self.nodes_, counts)).requires_grad_()
         self.scale_ = torch.full((len(self.layout_.dims),), self.scale, requires_grad=True)
         self._train(X, above, Y, valid, data)
         self.ancestors_ = label_ancestors(data.taxonomy, Y.shape[1])
         self._finish(X, Y, valid, data)
-
-    def _pace(self, X: csr_matrix, Y: csr_matrix) -> np.ndarray | None:
-        """As in `glas_rules`, but labels with few examples are left all of their rare features."""
-        features = np.bincount(X.indices, minlength=X.shape[1])
-        labels = np.bincount(Y.indices, minlength=Y.shape[1])
-        mean = labels.sum() / max(1, np.count_nonzero(labels))
-        rare = RARE_PER_LABEL * mean**2 / MANY_EXAMPLES if self.rare is None else self.rare
-        return pace(rare, features, labels)
 
     def _train(
         self,
@@ -232,26 +233,12 @@ class TreeSpace(Method):
             }
         )
 
-    def _centroids(
-        self, X: csr_matrix, above: csr_matrix, rng: np.random.Generator
-    ) -> list[np.ndarray]:
-        """Where nodes begin: the centroids of their examples, of length 1, by space."""
-        points, starts = self.encoder_.encode(X)[1], self.layout_.starts
-        found = []
-        for space in range(len(self.layout_.dims)):
-            here = np.flatnonzero(self.layout_.space == space)
-            part = points[:, starts[space] : starts[space + 1]]
-            centroids = np.asarray(above[:, here].T @ part, np.float32)
-            empty = np.abs(centroids).max(axis=1, initial=0.0) == 0  # of rows without features
-            centroids[empty] = rng.standard_normal((int(empty.sum()), part.shape[1]), np.float32)
-            found.append(unit_array(centroids))
-        return found
-
     def _index(self) -> TreeIndex:
         return TreeIndex.build(
             *(self.nodes_, self.layout_, self.vectors_.final()),
             *(self.scale_.detach().numpy(), self.bias_.detach().numpy()),
             *(self.n_labels_, self.beam),
+            self.vectors_.geometry,
         )
 
     def _finish(
@@ -340,6 +327,7 @@ class TreeSpace(Method):
             "vectors": index.flat,
             "bias": index.bias,
             "blend": self.blend_.numbers,
+            **({"slope": index.slope} if len(index.slope) else {}),
             **({} if self.blend_.lean is None else {"lean": self.blend_.lean}),
             **pack_csr("ancestors", self.ancestors_),
             **{f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()},
@@ -349,10 +337,11 @@ class TreeSpace(Method):
         self.nodes_ = Nodes.from_arrays(_under("nodes.", arrays))
         dims = tuple(int(d) for d in arrays["dims"])
         self.layout_ = Layout(dims, arrays["space"], arrays["row"])
-        self.encoder_ = LevelEncoder.restore(arrays, len(dims))
+        self.encoder_ = LevelEncoder.restore(arrays, len(dims), GEOMETRIES[self.geometry])
         self.ancestors_ = unpack_csr("ancestors", arrays)
+        slope = arrays.get("slope", np.empty(0, np.float32))
         index = TreeIndex.over(
-            *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"]),
+            *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"], slope),
             *(self.n_labels_, self.beam),
         )
         kept = _under("voters.", arrays)
@@ -364,23 +353,17 @@ class TreeSpace(Method):
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         batch = batch_of(params["batch_size"], shape.points)
         inner = shape.labels // 4 + 1
+        numbers = 4 if params["geometry"] == "euclidean" else 12  # for a score and its gradient
         needs = {
             "the encoder, moments and the best so far": 16 * shape.features * params["width"],
             "label vectors, moments and the best so far": 20 * shape.labels * params["dim"],
             "projections": 16 * min(inner * 8 * params["dim"], LOW_RANK_NUMBERS),
             "examples in all spaces": 4 * shape.points * params["spaces"] * params["dim"],
-            "scores of a batch": 16 * batch * (8 * params["n_negatives"]),
+            "scores of a batch": numbers * 4 * batch * 8 * params["n_negatives"],
         }
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
         return needs
-
-
-def _log_odds(nodes: Nodes, counts: np.ndarray) -> np.ndarray:
-    """Of a node where its parent is given, from the examples of both."""
-    parents = counts[np.maximum(nodes.main, 0)]
-    odds = (counts + 0.5) / (parents - counts + 0.5)
-    return np.asarray(np.log(odds), np.float32)
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,10 +1,11 @@
 """What TreeSpace minimises on a batch: predictions at every level, consistency, regularisation.
 
     prediction * sum_s w_s / B sum_x sum_{c below a node of x} BCE(h_c(x), is c a node of x)
-        + consistency * mean_c (1 - cos(e_c, e_p P_p))
+        + consistency * mean_c apart(e_c, e_p P_p)
         + regularisation * (sum_P mean P^2 + mean_c |own_c|^2)
 
-where h_c(x) = scale_s <z_s(x), e_c> + b_c and s is the space of c.
+where h_c(x) = scale_s nearness(z_s(x), e_c) + b_c and s is the space of c. Nearness is the inner
+product and apart one less the cosine, or both are by distance in a ball: see the geometries.
 
 A child is trained on the examples of its parents alone: it has to be told from its siblings, which
 are the hard negatives of every example below their parent, and from nothing else.
@@ -36,6 +37,7 @@ class TreeObjective:
 
     def __init__(self, model: TreeSpace, X: csr_matrix, above: csr_matrix) -> None:
         self.model, self.X, self.above = model, X, above
+        self.geometry = model.vectors_.geometry
         nodes = model.nodes_
         self.share = np.bincount(above.indices, minlength=len(nodes)) / above.shape[0]
         fans = np.diff(nodes.down.indptr)
@@ -63,7 +65,8 @@ class TreeObjective:
         for step, vector in zip(steps, vectors, strict=True):
             space = step.pair[1]
             ids = torch.from_numpy(step.nodes)
-            logits = model.scale_[space] * (points[space] @ vector.T) + model.bias_[ids]
+            near = self.geometry.nearness(points[space], vector)
+            logits = model.scale_[space] * near + model.bias_[ids]
             weight = inclusion[np.searchsorted(chosen, step.nodes)]
             asked = truth.has_any(model.nodes_.main[step.nodes])
             self._ask_other_parents(asked, step, truth)
@@ -115,7 +118,7 @@ class TreeObjective:
         pairs = [(v, e) for v, e in zip(vectors, expected, strict=True) if e is not None]
         count = max(1, sum(len(v) for v, _ in pairs))
         if model.consistency > 0 and pairs:
-            apart = sum((1.0 - torch.cosine_similarity(v, e, dim=1)).sum() for v, e in pairs)
+            apart = sum(self.geometry.apart(v, e).sum() for v, e in pairs)
             loss = loss + model.consistency * apart / count
         if model.regularisation > 0:
             for matrix in model.vectors_.shared.values():

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.methods.blend import Blend
+from labelspace.methods.treespace_geometry import Geometry
 from labelspace.methods.treespace_nodes import Nodes
 from labelspace.methods.treespace_space import Layout
 from labelspace.methods.treespace_walk import close_rows, rank_rows
@@ -32,10 +33,11 @@ NEUTRAL = np.array([1.0, 0.0, 0.0, 1.0, 0.0])  # numbers of a blend that leaves 
 class TreeIndex:
     """All that search needs, as flat arrays.
 
-    flat    all vectors times the scale of their space, end to end
-    starts  (nodes + 1,) where each node's vector begins in `flat`
+    flat    all nodes' points end to end; times the scale of their space if scored by inner product
+    starts  (nodes + 1,) where each node's point begins in `flat`
     part    (nodes,) where the matching part of a query begins
     bias    (nodes,)
+    slope   (nodes,) what a logit loses with distance in the ball; empty: scored by inner product
     beam    most nodes whose children are looked at for an example; 0 is no bound
     """
 
@@ -44,6 +46,7 @@ class TreeIndex:
     starts: np.ndarray
     part: np.ndarray
     bias: np.ndarray
+    slope: np.ndarray
     node_of: np.ndarray
     beam: int
 
@@ -61,15 +64,20 @@ class TreeIndex:
         bias: np.ndarray,
         n_labels: int,
         beam: int,
+        geometry: Geometry,
     ) -> TreeIndex:
         """From vectors [s] of the nodes of each space s, scales of spaces and biases of nodes."""
-        starts = _starts(layout)
+        starts, slope = _starts(layout), np.empty(0, np.float32)
+        in_flat = scale.astype(np.float32)
+        if geometry.reach > 0:
+            slope, in_flat = in_flat[layout.space], np.ones_like(in_flat)
+            bias = (bias + geometry.reach * slope).astype(np.float32)
         flat = np.empty(starts[-1], np.float32)
         for space, matrix in enumerate(vectors):
             here = np.flatnonzero(layout.space == space)
             places = starts[here][:, None] + np.arange(matrix.shape[1])
-            flat[places] = matrix[layout.row[here]] * np.float32(scale[space])
-        return cls.over(nodes, layout, flat, bias, n_labels, beam)
+            flat[places] = geometry.points(matrix[layout.row[here]]) * in_flat[space]
+        return cls.over(nodes, layout, flat, bias, slope, n_labels, beam)
 
     @classmethod
     def over(
@@ -78,15 +86,16 @@ class TreeIndex:
         layout: Layout,
         flat: np.ndarray,
         bias: np.ndarray,
+        slope: np.ndarray,
         n_labels: int,
         beam: int,
     ) -> TreeIndex:
-        """Over vectors that lie end to end already, times their scales."""
+        """Over points that lie end to end already."""
         node_of = np.full(n_labels, -1, np.int32)
         carriers = np.flatnonzero(nodes.label >= 0)
         node_of[nodes.label[carriers]] = carriers
         part = layout.starts[np.maximum(layout.space, 0)]
-        return cls(nodes, flat, _starts(layout), part, bias, node_of, beam)
+        return cls(nodes, flat, _starts(layout), part, bias, slope, node_of, beam)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k likeliest labels of each example and their log odds; -1 pads."""
@@ -122,7 +131,7 @@ class TreeIndex:
 
         def block(start: int, stop: int) -> None:
             rank_rows(
-                *(queries[start:stop], self.flat, self.starts, self.part, self.bias),
+                *(queries[start:stop], (self.flat, self.starts, self.part, self.bias, self.slope)),
                 *(nodes.down.indptr, nodes.down.indices, nodes.up.indptr, nodes.up.indices),
                 *(nodes.ancestors.indptr, nodes.ancestors.indices, nodes.label, self.node_of),
                 *(votes.rows[start:stop], votes.cosines[start:stop], votes.ends, votes.labels),

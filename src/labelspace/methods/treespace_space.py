@@ -1,16 +1,18 @@
 """The spaces of TreeSpace: one a level, and the vectors of nodes and examples in them.
 
-    e_c = unit(e_p P_p + own_c)        a child on its parent, own_c its own part
-    z_s(x) = unit(h(x) A_s)            an example in space s, h one pass of the encoder
+    e_c = settle(e_p P_p + own_c)      a child on its parent, own_c its own part
+    z_s(x) = settle(h(x) A_s)          an example in space s, h one pass of the encoder
 
 P_p takes the parent's space into the child's: a matrix for the level, with a low-rank one of the
 parent's own beside it, or a whole one of the parent's own. Top nodes are their own part alone.
+`settle` is the geometry's: vectors of length 1, or tangents of a ball.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +20,9 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from labelspace.methods.treespace_geometry import Geometry
 from labelspace.methods.treespace_nodes import Nodes
-from labelspace.nn.encoder import Encoder, unit, unit_array
+from labelspace.nn.encoder import TINY, Encoder, unit_array
 from labelspace.nn.rows import RowTable, SparseLinear, sparse_times_dense
 
 Projections = Literal["node", "low-rank", "shared"]
@@ -87,14 +90,20 @@ class TreeVectors:
         shared: dict[tuple[int, int], Tensor],
         special: dict[tuple[int, int], RowTable],
         kind: Projections,
+        geometry: Geometry,
     ) -> None:
-        self.nodes, self.layout, self.kind = nodes, layout, kind
+        self.nodes, self.layout, self.kind, self.geometry = nodes, layout, kind, geometry
         self.own, self.shared, self.special = own, shared, special
         self.parents = _parents(nodes, layout)  # which node a row of `special` belongs to
 
     @classmethod
     def fresh(
-        cls, nodes: Nodes, layout: Layout, projections: str, rng: np.random.Generator
+        cls,
+        nodes: Nodes,
+        layout: Layout,
+        projections: str,
+        geometry: Geometry,
+        rng: np.random.Generator,
     ) -> TreeVectors:
         """No own parts yet; projections that keep lengths and angles."""
         counts = np.bincount(layout.space[1:], minlength=len(layout.dims))
@@ -115,7 +124,7 @@ class TreeVectors:
                 into /= np.sqrt(np.float32(layout.dims[a]))
                 out = np.zeros((len(those), RANK * layout.dims[b]), np.float32)
                 special[a, b] = RowTable(np.hstack([into, out]))
-        return cls(nodes, layout, own, shared, special, kind)  # type: ignore[arg-type]  # checked by the method
+        return cls(nodes, layout, own, shared, special, kind, geometry)  # type: ignore[arg-type]  # checked by the method
 
     def steps(self, chosen: np.ndarray) -> list[Step]:
         """The nodes, sorted and with all their main ancestors, in parts that are computed at once.
@@ -149,7 +158,7 @@ class TreeVectors:
         return np.flatnonzero(wanted)
 
     def batch(self, steps: list[Step]) -> tuple[list[Tensor], list[Tensor | None], list[Tensor]]:
-        """Vectors of each step's nodes, of length 1, what their parents say, and all own parts.
+        """Vectors of each step's nodes, settled, what their parents say, and all own parts.
 
         Looks every table up once, so that its next step moves just these rows.
         """
@@ -172,7 +181,7 @@ class TreeVectors:
             if step.pair[0] >= 0:
                 guess = self._project(step, first, vectors, used, special)
                 vector = vector + guess
-            vectors.append(unit(vector))
+            vectors.append(self.geometry.settle(vector))
             expected.append(guess)
             first.append(first[-1] + size)
         return vectors, expected, own
@@ -215,7 +224,7 @@ class TreeVectors:
         return said[torch.from_numpy(back)]
 
     def place(self, points: list[np.ndarray]) -> None:
-        """Set own parts so that nodes stand at these points of length 1, [space] a row a node."""
+        """Set own parts so that nodes stand at these settled vectors, [space] a row a node."""
         steps = self.steps(np.arange(1, len(self.nodes)))
         rows = [self.layout.row[step.nodes] for step in steps]
         wanted = [torch.from_numpy(points[s.pair[1]][r]) for s, r in zip(steps, rows, strict=True)]
@@ -223,9 +232,10 @@ class TreeVectors:
         with torch.no_grad():
             used, special = self._look_up_special(steps)
             for step, here, point in zip(steps, rows, wanted, strict=True):
+                own = self.geometry.free(point)
                 if step.pair[0] >= 0:
-                    point = point - self._project(step, first, wanted, used, special)
-                self.own[step.pair[1]].weight[here] = point.numpy()
+                    own = own - self._project(step, first, wanted, used, special)
+                self.own[step.pair[1]].weight[here] = own.numpy()
 
     def final(self) -> list[np.ndarray]:
         """All nodes' vectors, [s] for the nodes of space s in their rows."""
@@ -249,8 +259,8 @@ class TreeVectors:
 class LevelEncoder:
     """An example's vectors in all spaces, from one pass of one encoder."""
 
-    def __init__(self, trunk: Encoder, heads: list[Tensor]) -> None:
-        self.trunk, self.heads = trunk, heads
+    def __init__(self, trunk: Encoder, heads: list[Tensor], geometry: Geometry) -> None:
+        self.trunk, self.heads, self.geometry = trunk, heads, geometry
 
     @classmethod
     def fresh(
@@ -258,19 +268,22 @@ class LevelEncoder:
         n_features: int,
         width: int,
         dims: tuple[int, ...],
+        geometry: Geometry,
         rng: np.random.Generator,
         **options: Any,
     ) -> LevelEncoder:
         trunk = Encoder.fresh(n_features, (width,), rng, **options)
         heads = [torch.from_numpy(orthonormal(width, d, rng)).requires_grad_() for d in dims]
-        return cls(trunk, heads)
+        return cls(trunk, heads, geometry)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_spaces: int) -> LevelEncoder:
+    def restore(
+        cls, arrays: Mapping[str, np.ndarray], n_spaces: int, geometry: Geometry
+    ) -> LevelEncoder:
         """Take back what `arrays` gave, for prediction alone."""
         trunk = Encoder(SparseLinear.frozen(arrays["encoder.first"]), [])
         heads = [torch.from_numpy(np.array(arrays[f"head.{s}"])) for s in range(n_spaces)]
-        return cls(trunk, heads)
+        return cls(trunk, heads, geometry)
 
     def tensors(self) -> dict[str, Tensor]:
         return self.trunk.tensors() | {f"head.{s}": head for s, head in enumerate(self.heads)}
@@ -281,13 +294,28 @@ class LevelEncoder:
 
     def __call__(self, X: csr_matrix) -> list[Tensor]:
         h = self.trunk(X)
-        return [unit(h @ head) for head in self.heads]
+        return [self.geometry.settle(h @ head) for head in self.heads]
 
     def encode(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """The encoder's own points, of length 1, and (n, sum of dimensions), each space's too.
+        """The encoder's own vectors, of length 1, and (n, sum of dimensions) all spaces' points.
 
         A row's result does not depend on the rows beside it.
         """
+        trunk, found = self._free(X)
+        for part in self._parts():
+            found[:, part] = self.geometry.points(self.geometry.settle_array(found[:, part]))
+        return unit_array(trunk), found
+
+    def stretch(self, X: csr_matrix) -> None:
+        """Lengthen or shorten heads: examples begin, on average, at the geometry's first length."""
+        found = self._free(X)[1]
+        for head, part in zip(self.heads, self._parts(), strict=True):
+            mean = np.linalg.norm(found[:, part], axis=1).mean()
+            with torch.no_grad():
+                head *= self.geometry.start / max(float(mean), TINY)
+
+    def _free(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """The encoder's output and what all heads make of it, side by side."""
         heads = np.hstack([head.detach().numpy() for head in self.heads])
         found = np.empty((X.shape[0], heads.shape[1]), np.float32)
         trunk = np.empty((X.shape[0], heads.shape[0]), np.float32)
@@ -295,10 +323,12 @@ class LevelEncoder:
             rows = slice(start, start + ENCODED_AT_A_TIME)
             trunk[rows] = self.trunk.encode(X[rows])
             found[rows] = sparse_times_dense(csr_matrix(trunk[rows]), heads)
-        ends = np.cumsum([head.shape[1] for head in self.heads])
-        for head, end in zip(self.heads, ends, strict=True):
-            found[:, end - head.shape[1] : end] = unit_array(found[:, end - head.shape[1] : end])
-        return unit_array(trunk), found
+        return trunk, found
+
+    def _parts(self) -> list[slice]:
+        """Where the spaces lie side by side."""
+        ends = np.cumsum([0, *(head.shape[1] for head in self.heads)]).tolist()
+        return [slice(begin, end) for begin, end in pairwise(ends)]
 
 
 def orthonormal(n_in: int, n_out: int, rng: np.random.Generator) -> np.ndarray:

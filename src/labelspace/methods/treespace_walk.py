@@ -12,20 +12,18 @@ from labelspace.search.votes import keep_best
 
 @njit(cache=True, nogil=True)
 def rank_rows(  # type: ignore[no-untyped-def]
-    queries, flat, starts, part, bias, down_ends, down, up_ends, up, above_ends, above, label,
+    queries, space, down_ends, down, up_ends, up, above_ends, above, label,
     node_of, near, cosines, y_ends, y, numbers, lean, short, beam, labels, scores, scored,
 ):  # fmt: skip
     likeliest, their = np.empty(short, np.int64), np.empty(short)
     for row in range(len(queries)):
         query = queries[row]
         if beam < 0:
-            filled = _score_all(
-                query, flat, starts, part, bias, up_ends, up, label, their, likeliest
-            )
+            filled = _score_all(query, space, up_ends, up, label, their, likeliest)
             scored[row] = len(label) - 1
         else:
             filled, scored[row] = _best_first(
-                *(query, flat, starts, part, bias, down_ends, down, up_ends, label),
+                *(query, space, down_ends, down, up_ends, label),
                 *(beam, their, likeliest),
             )
         voted, votes = _count_votes(near[row], cosines[row], y_ends, y)
@@ -40,7 +38,7 @@ def rank_rows(  # type: ignore[no-untyped-def]
                 missing[n_missing] = node_of[voted[v]]
                 n_missing += 1
         family, p = _score_family(
-            *(query, flat, starts, part, bias, up_ends, up, above_ends, above),
+            *(query, space, up_ends, up, above_ends, above),
             missing[:n_missing],
         )
         scored[row] += len(family)
@@ -59,16 +57,34 @@ def rank_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _odds(query, flat, starts, part, bias, node):  # type: ignore[no-untyped-def]
+def _odds(query, space, node):  # type: ignore[no-untyped-def]
     """How likely a node is where its parent is given."""
+    flat, starts, part, bias, slope = space
     begin, end = starts[node], starts[node + 1]
-    logit = dot(flat[begin:end], query[part[node] : part[node] + end - begin]) + bias[node]
-    return 1.0 / (1.0 + np.exp(-np.float64(logit)))
+    point, place = flat[begin:end], query[part[node] : part[node] + end - begin]
+    if len(slope):
+        logit = bias[node] - slope[node] * ball_distance(point, place)
+    else:
+        logit = np.float64(dot(point, place) + bias[node])
+    return 1.0 / (1.0 + np.exp(-logit))
+
+
+# Sums may be reordered, or the loop would not use vector instructions.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def ball_distance(one, other):  # type: ignore[no-untyped-def]
+    """As in `poincare`; inner products would lose the digits of near points, differences do not."""
+    apart, square, its_square = np.float32(0.0), np.float32(0.0), np.float32(0.0)
+    for j in range(len(one)):
+        apart += (one[j] - other[j]) ** 2
+        square += one[j] * one[j]
+        its_square += other[j] * other[j]
+    t = np.float64(apart) / ((1.0 - np.float64(square)) * (1.0 - np.float64(its_square)))
+    return 2.0 * np.arcsinh(np.sqrt(t))
 
 
 @njit(cache=True, nogil=True)
 def _best_first(  # type: ignore[no-untyped-def]
-    query, flat, starts, part, bias, down_ends, down, up_ends, label, beam, best, best_labels
+    query, space, down_ends, down, up_ends, label, beam, best, best_labels
 ):
     """Fills the best labels; returns how many there are and how many nodes were scored."""
     k, filled, scored, opened = len(best), 0, 0, 0
@@ -97,7 +113,7 @@ def _best_first(  # type: ignore[no-untyped-def]
             break
         for place in range(down_ends[node], down_ends[node + 1]):
             child = down[place]
-            reached = p * _odds(query, flat, starts, part, bias, child)
+            reached = p * _odds(query, space, child)
             scored += 1
             if filled == k and reached < best[k - 1]:
                 continue
@@ -148,7 +164,7 @@ def _sift_down(values, items, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _score_all(  # type: ignore[no-untyped-def]
-    query, flat, starts, part, bias, up_ends, up, label, best, best_labels
+    query, space, up_ends, up, label, best, best_labels
 ):
     filled = 0
     p = np.ones(len(label))
@@ -156,7 +172,7 @@ def _score_all(  # type: ignore[no-untyped-def]
         most = 0.0
         for place in range(up_ends[node], up_ends[node + 1]):
             most = max(most, p[up[place]])
-        p[node] = most * _odds(query, flat, starts, part, bias, node)
+        p[node] = most * _odds(query, space, node)
         if label[node] >= 0:
             filled = keep_best(p[node], label[node], best, best_labels, filled)
     return filled
@@ -164,7 +180,7 @@ def _score_all(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _score_family(  # type: ignore[no-untyped-def]
-    query, flat, starts, part, bias, up_ends, up, above_ends, above, wanted
+    query, space, up_ends, up, above_ends, above, wanted
 ):
     """These nodes and all above them, sorted, and how likely each is."""
     total = 0
@@ -182,7 +198,7 @@ def _score_family(  # type: ignore[no-untyped-def]
         for place in range(up_ends[family[i]], up_ends[family[i] + 1]):
             parent = up[place]
             most = max(most, 1.0 if parent == 0 else p[np.searchsorted(family, parent)])
-        p[i] = most * _odds(query, flat, starts, part, bias, family[i])
+        p[i] = most * _odds(query, space, family[i])
     return family, p
 
 

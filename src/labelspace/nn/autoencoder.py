@@ -213,6 +213,29 @@ class Autoencoder:
         encoder = Encoder.fresh(n_columns, widths, rng, pace=pace)
         return cls(encoder, Decoder.fresh(widths[::-1], n_columns, spread, rng))
 
+    @classmethod
+    def along(
+        cls, directions: np.ndarray, widths: Sequence[int], rng: np.random.Generator
+    ) -> Autoencoder:
+        """One that begins as x -> directions directions' x, a linear one, whatever its depth.
+
+        directions  (columns, r); at most as many as the code is wide, and half a hidden layer
+        A hidden layer holds a coordinate as two neurons, for ReLU lets one sign through.
+        """
+        n_columns, r = directions.shape
+        fresh = cls.fresh(n_columns, widths, rng)
+        deep = len(widths) > 1
+        pairs = np.hstack([directions, -directions]) if deep else directions
+        fresh.encoder.first.weight[:, : pairs.shape[1]] = pairs
+        fresh.decoder.table.weight[:] = 0.0
+        fresh.decoder.table.weight[:, : pairs.shape[1]] = pairs
+        encoding = [layer["direction"] for layer in fresh.encoder.hidden]
+        for number, layer in enumerate(encoding, 1):
+            _pass_on(layer, r, pairs_in=True, pairs_out=number < len(encoding))
+        for number, parts in enumerate(fresh.decoder.hidden.layers):
+            _pass_on(parts["weight"], r, pairs_in=number > 0, pairs_out=True)
+        return fresh
+
     def loss(self, X: csr_matrix, zeros: Zeros, codes: Tensor | None = None) -> Tensor:
         """L above; `codes` where they are at hand, such as those of rows with noise."""
         codes = self.encoder(X) if codes is None else codes
@@ -232,6 +255,17 @@ class Autoencoder:
     def tensors(self) -> dict[str, Tensor]:
         """All weights by name, sharing memory, for the Trainer."""
         return {**self.encoder.tensors(), **self.decoder.tensors()}
+
+
+def _pass_on(weight: Tensor, r: int, *, pairs_in: bool, pairs_out: bool) -> None:
+    """Make a layer pass r coordinates on, from and to either themselves or pairs of neurons."""
+    eye = torch.eye(r)
+    with torch.no_grad():
+        weight[:, : 2 * r if pairs_out else r] = 0.0
+        for start, sign in ((0, 1.0), (r, -1.0))[: 1 + pairs_in]:
+            weight[start : start + r, :r] = sign * eye
+            if pairs_out:
+                weight[start : start + r, r : 2 * r] = -sign * eye
 
 
 def restore_encoder(arrays: Mapping[str, np.ndarray]) -> Encoder:
