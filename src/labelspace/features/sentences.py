@@ -1,0 +1,202 @@
+"""Sentence vectors: a text read whole by a transformer, from a sentence-transformers directory.
+
+The directory is read as data (JSON and safetensors, never pickle, no code from it), and its weights
+go into the saved model as 16-bit numbers, so that the model needs the directory no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.features.dense import DenseFeatures
+from labelspace.features.ngrams import checked_texts
+from labelspace.features.tokens import tokenizers_library
+from labelspace.sparse import digest
+
+_TOKENS_AT_A_TIME = 8192  # bounds the memory of a batch
+_LONGEST = 512  # tokens, where the directory does not say
+
+
+@dataclass(kw_only=True, eq=False)
+class SentenceVectors(DenseFeatures):
+    """What a small transformer makes of a text, scaled to length 1.
+
+    source  a directory as sentence-transformers saves it: `config.json`, `model.safetensors`,
+            `tokenizer.json`, and `1_Pooling/config.json` for the mean or the first token
+    """
+
+    kind: ClassVar[str] = "sentences"
+
+    source: str
+    _encoder: _Encoder | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise ParameterError("source='': expected a sentence-transformers directory")
+
+    @property
+    def n_features(self) -> int:
+        return self._fitted().dim
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Read the transformer; of the texts nothing is learned."""
+        checked_texts(texts)
+        self._encoder = _read(Path(self.source))
+        return self
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All that `from_state` needs: settings for JSON; weights and tokenizer as arrays."""
+        encoder = self._fitted()
+        params = {"parameters": {"source": self.source}, "encoder": encoder.settings}
+        return params, encoder.arrays()
+
+    @classmethod
+    def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        """The inverse of `state`."""
+        features = cls(**params["parameters"])
+        settings = params["encoder"]
+        torch, transformers = _libraries()
+        config = transformers.AutoConfig.for_model(**settings["config"])
+        model = transformers.AutoModel.from_config(config, trust_remote_code=False)
+        weights = {
+            name.partition(".")[2]: torch.from_numpy(array.astype(np.float32))
+            for name, array in arrays.items()
+            if name.startswith("weights.")
+        }
+        model.load_state_dict(weights)
+        written = arrays["tokenizer"].tobytes().decode()
+        tokenizer = tokenizers_library("sentences").Tokenizer.from_str(written)
+        features._encoder = _Encoder(model.eval(), tokenizer, settings)
+        return features
+
+    def _vectors(self, texts: Sequence[str]) -> np.ndarray:
+        return self._fitted().encode(texts)
+
+    def _identity(self) -> str:
+        encoder = self._fitted()
+        arrays = encoder.arrays()
+        return digest(json.dumps(encoder.settings), *(arrays[name] for name in sorted(arrays)))
+
+    def _fitted(self) -> _Encoder:
+        if self._encoder is None:
+            raise NotFittedError("the sentence encoder is not read yet: call fit first")
+        return self._encoder
+
+
+@dataclass
+class _Encoder:
+    """A transformer with its tokenizer.
+
+    settings  config: the transformer's own; pooling: mean or cls; max_tokens: where texts are cut
+    """
+
+    model: Any
+    tokenizer: Any
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(self.settings["max_tokens"])
+
+    @property
+    def dim(self) -> int:
+        return int(self.model.config.hidden_size)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        weights = {
+            f"weights.{name}": values.numpy().astype(np.float16)
+            for name, values in self.model.state_dict().items()
+        }
+        written = np.frombuffer(self.tokenizer.to_str().encode(), np.uint8)
+        return weights | {"tokenizer": written}
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, dim) float32. Texts of one length go together: nothing is padded or masked."""
+        torch, _ = _libraries()
+        tokens = [one.ids for one in self.tokenizer.encode_batch_fast(texts)]
+        lengths = np.array([len(ids) for ids in tokens], np.int64)
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        with torch.inference_mode():
+            for length in np.unique(lengths[lengths > 0]).tolist():
+                rows = np.flatnonzero(lengths == length)
+                step = max(1, _TOKENS_AT_A_TIME // length)
+                for start in range(0, len(rows), step):
+                    part = rows[start : start + step]
+                    batch = torch.tensor([tokens[row] for row in part])
+                    states = self.model(input_ids=batch).last_hidden_state
+                    first = self.settings["pooling"] == "cls"
+                    pooled = states[:, 0] if first else states.mean(dim=1)
+                    vectors[part] = pooled.numpy()
+        return vectors
+
+
+def _read(place: Path) -> _Encoder:
+    torch, transformers = _libraries()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        if not (place / name).is_file():
+            raise InputError(
+                f"{place} has no {name}: expected a directory as sentence-transformers saves it, "
+                "with weights in safetensors"
+            )
+    try:
+        model = transformers.AutoModel.from_pretrained(
+            str(place),
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            dtype=torch.float32,
+        ).eval()
+        library = tokenizers_library("sentences")
+        tokenizer = library.Tokenizer.from_file(str(place / "tokenizer.json"))
+    except MissingExtraError:
+        raise
+    except Exception as error:  # the libraries raise whatever they meet
+        raise InputError(f"{place} cannot be read as a sentence encoder: {error}") from None
+    # As they will be saved, so that a model answers alike before and after.
+    model.load_state_dict({name: w.half().float() for name, w in model.state_dict().items()})
+    limit = _json(place / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
+    settings = {
+        "config": model.config.to_dict(),
+        "pooling": _pooling(place),
+        "max_tokens": min(int(limit), int(model.config.max_position_embeddings)),
+    }
+    return _Encoder(model, tokenizer, json.loads(json.dumps(settings, default=str)))
+
+
+def _pooling(place: Path) -> str:
+    """Mean or cls; anything else is refused rather than done wrong."""
+    said = _json(place / "1_Pooling" / "config.json")
+    modes = [name for name, on in said.items() if name.startswith("pooling_mode_") and on]
+    if said.get("pooling_mode_cls_token") and len(modes) == 1:
+        return "cls"
+    if modes in ([], ["pooling_mode_mean_tokens"]):
+        return "mean"
+    raise InputError(f"{place}: pooling by {', '.join(modes)}; expected the mean or the cls token")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """A settings file, empty where it is missing."""
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} is not JSON of settings: {error}") from None
+
+
+def _libraries() -> tuple[Any, Any]:
+    try:
+        return import_module("torch"), import_module("transformers")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"sentence vectors need {error.name}, which is not installed: "
+            "pip install 'labelspace[sentences]'"
+        ) from None

@@ -1,0 +1,144 @@
+"""Means of ready-made token vectors: what words mean, learned elsewhere, at the price of a lookup.
+
+The vectors and their tokenizer are read as data from the files of an installed package or of a
+directory; no code of theirs runs. A saved model carries them along and needs neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from labelspace.arrays import read_arrays
+from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.features.dense import DenseFeatures, TokenTable, check_dim
+from labelspace.features.ngrams import checked_texts
+from labelspace.features.tokens import tokenizers_library
+from labelspace.sparse import digest
+
+PACKAGE = "wordllama"
+_BLOCK = 4096  # texts cut into tokens at a time, to bound memory
+
+
+@dataclass(kw_only=True, eq=False)
+class StaticVectors(DenseFeatures):
+    """The mean of the vectors of a text's tokens, scaled to length 1.
+
+    source  "wordllama", the package; or a directory with a `.safetensors` file of one table
+            (tokens, dim) and the tokenizer's `.json`
+    dim     keep the first so many columns; None keeps all (wordllama: 256, and its first 64 or 128
+            are made to serve alone)
+    """
+
+    kind: ClassVar[str] = "static"
+
+    source: str = PACKAGE
+    dim: int | None = None
+    _table: TokenTable | None = field(default=None, init=False, repr=False)
+    _tokenizer: Any = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_dim(self.dim)
+
+    @property
+    def n_features(self) -> int:
+        return int(self._fitted().codes.shape[1])
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Read the vectors; of the texts nothing is learned."""
+        checked_texts(texts)
+        table, self._tokenizer = _read(self.source)
+        if self.dim is not None and self.dim > table.shape[1]:
+            raise ParameterError(
+                f"dim={self.dim}: the vectors of {self.source} have {table.shape[1]} columns"
+            )
+        self._table = TokenTable.of(table[:, : self.dim].astype(np.float32))
+        return self
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All that `from_state` needs: parameters for JSON; vectors and tokenizer as arrays."""
+        arrays = self._fitted().arrays()
+        arrays["tokenizer"] = np.frombuffer(self._tokenizer.to_str().encode(), np.uint8)
+        return {"parameters": {"source": self.source, "dim": self.dim}}, arrays
+
+    @classmethod
+    def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        """The inverse of `state`."""
+        features = cls(**params["parameters"])
+        features._table = TokenTable(arrays["codes"], arrays["scales"])
+        written = arrays["tokenizer"].tobytes().decode()
+        features._tokenizer = tokenizers_library("static").Tokenizer.from_str(written)
+        return features
+
+    def _vectors(self, texts: Sequence[str]) -> np.ndarray:
+        table = self._fitted()
+        blocks = [
+            table.sums([one.ids for one in self._encode(texts[start : start + _BLOCK])])
+            for start in range(0, max(len(texts), 1), _BLOCK)
+        ]
+        return np.concatenate(blocks)
+
+    def _encode(self, texts: Sequence[str]) -> Sequence[Any]:
+        encoded: Sequence[Any] = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        return encoded
+
+    def _identity(self) -> str:
+        table = self._fitted()
+        return digest(table.codes, table.scales, self._tokenizer.to_str())
+
+    def _fitted(self) -> TokenTable:
+        if self._table is None:
+            raise NotFittedError("the token vectors are not read yet: call fit first")
+        return self._table
+
+
+def _read(source: str) -> tuple[np.ndarray, Any]:
+    """The table of vectors and the tokenizer of a package or directory."""
+    library = tokenizers_library("static")
+    place = _package_folder() if source == PACKAGE else Path(source)
+    weights, tokenizer_file = _only(place, "*.safetensors"), _only(place, "*tokenizer*.json")
+    try:
+        arrays, _ = read_arrays(weights)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{weights} holds no vectors that can be read: {error}") from None
+    tables = [array for array in arrays.values() if array.ndim == 2]
+    if len(tables) != 1:
+        raise InputError(f"{weights}: expected one table (tokens, dim), found {len(tables)}")
+    try:
+        tokenizer = library.Tokenizer.from_file(str(tokenizer_file))
+    except Exception as error:  # the library raises bare Exceptions
+        raise InputError(f"{tokenizer_file} is no tokenizer: {error}") from None
+    if tokenizer.get_vocab_size() > len(tables[0]):
+        raise InputError(
+            f"{tokenizer_file} has {tokenizer.get_vocab_size()} tokens and {weights} vectors for "
+            f"{len(tables[0])}: they do not belong together"
+        )
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tables[0], tokenizer
+
+
+def _package_folder() -> Path:
+    """Where the package lies; finding it does not import it."""
+    found = find_spec(PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError(
+            f"static vectors come with the package {PACKAGE}, which is not installed: "
+            "pip install 'labelspace[static]'"
+        )
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+def _only(place: Path, pattern: str) -> Path:
+    """The one file of this pattern in the directory or the folders in it."""
+    found = sorted([*place.glob(pattern), *place.glob(f"*/{pattern}")])
+    # A directory may hold a tokenizer's settings beside the tokenizer itself.
+    exact = [path for path in found if path.name == "tokenizer.json"] or found
+    if len(exact) != 1:
+        raise InputError(f"{place}: expected one file {pattern}, found {len(exact)}")
+    return exact[0]

@@ -1,0 +1,49 @@
+"""Bins of scores beside the share of true labels, and the error between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from labelspace.errors import ParameterError
+from labelspace.evaluation.reliability import reliability
+from labelspace.methods.ranking import Ranking
+
+
+def test_a_worked_example():
+    ranking = Ranking(
+        np.array([[0, 1, -1], [1, 2, 0]]),
+        np.array([[1.0, 0.15, 0.0], [0.95, 0.1, 0.05]], np.float32),
+    )
+    Y = csr_matrix(np.array([[1, 1, 0], [0, 0, 0]], np.float32))
+    found = reliability(ranking, Y)
+    assert found.counts.tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0, 2]
+    np.testing.assert_allclose(found.scores[[0, 1, 9]], [0.05, 0.125, 0.975], rtol=1e-6)
+    np.testing.assert_allclose(found.hits[[0, 1, 9]], [0, 0.5, 0.5])
+    assert found.ece == pytest.approx((0.05 + 2 * 0.375 + 2 * 0.475) / 5)
+    facts = found.facts()
+    assert facts["ECE"] == pytest.approx(35.0)
+    assert facts["pairs"] == 5
+    assert [(one["from"], one["to"]) for one in facts["bins"]] == [(0, 0.1), (0.1, 0.2), (0.9, 1)]
+    first = reliability(ranking, Y, k=1)
+    assert first.counts.sum() == 2
+    assert first.ece == pytest.approx(0.475)
+
+
+def test_honest_scores_have_no_error_and_boasts_have_theirs():
+    rng = np.random.default_rng(0)
+    scores = -np.sort(-rng.random((20_000, 3)), axis=1)
+    Y = np.zeros((20_000, 3), np.float32)
+    Y[:, :] = rng.random(scores.shape) < scores
+    labels = np.tile(np.arange(3), (20_000, 1))
+    honest = Ranking(labels, scores.astype(np.float32))
+    assert reliability(honest, csr_matrix(Y)).ece < 0.01
+    boast = Ranking(labels, np.sqrt(scores).astype(np.float32))
+    # The mean of sqrt(u) - u for uniform u is 1/6.
+    assert reliability(boast, csr_matrix(Y)).ece == pytest.approx(1 / 6, abs=0.01)
+
+
+def test_bins_must_be_some():
+    with pytest.raises(ParameterError, match="bins=0"):
+        reliability(Ranking.empty(1, 1), csr_matrix((1, 1)), bins=0)

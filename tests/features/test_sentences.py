@@ -1,0 +1,110 @@
+"""Sentence vectors from a directory as sentence-transformers saves it, here a tiny one."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.features import SentenceVectors
+
+transformers = pytest.importorskip("transformers")
+torch = pytest.importorskip("torch")
+tokenizers = pytest.importorskip("tokenizers")
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "dog", "sat", "ran", "the"]
+TEXTS = ["the cat sat", "dog", "the dog ran the cat", "", "cat dog bird"]
+
+
+def write_encoder(place, pooling="pooling_mode_mean_tokens", max_tokens=32):
+    place.mkdir()
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=24, max_position_embeddings=32,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(place)
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.save(str(place / "tokenizer.json"))
+    (place / "1_Pooling").mkdir()
+    (place / "1_Pooling" / "config.json").write_text(json.dumps({pooling: True}))
+    (place / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": max_tokens}))
+    return str(place)
+
+
+def expected(place, texts, first=False):
+    """All texts in one padded batch, as sentence-transformers does it."""
+    model = transformers.BertModel.from_pretrained(place).eval()
+    known = {word: number for number, word in enumerate(WORDS)}
+    ids = [[2, *(known.get(word, 1) for word in text.split()), 3] for text in texts]
+    width = max(map(len, ids))
+    batch = torch.tensor([row + [0] * (width - len(row)) for row in ids])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in ids])
+    with torch.no_grad():
+        states = model(input_ids=batch, attention_mask=mask).last_hidden_state
+    weights = mask[:, :, None].float()
+    pooled = states[:, 0] if first else (states * weights).sum(1) / weights.sum(1)
+    return torch.nn.functional.normalize(pooled, dim=1).numpy()
+
+
+def test_rows_are_what_the_padded_model_says(tmp_path):
+    place = write_encoder(tmp_path / "e")
+    rows = SentenceVectors(source=place).fit_transform(TEXTS)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows.toarray(), expected(place, TEXTS), atol=2e-3)
+
+
+def test_the_first_token_where_the_directory_says_so(tmp_path):
+    place = write_encoder(tmp_path / "e", "pooling_mode_cls_token")
+    rows = SentenceVectors(source=place).fit_transform(TEXTS).toarray()
+    np.testing.assert_allclose(rows, expected(place, TEXTS, first=True), atol=2e-3)
+
+
+def test_long_texts_are_cut_where_the_directory_says(tmp_path):
+    features = SentenceVectors(source=write_encoder(tmp_path / "e", max_tokens=4)).fit([])
+    whole, cut = features.transform(["the cat sat ran dog", "the cat"]).toarray()
+    np.testing.assert_allclose(whole, cut, atol=1e-6)
+
+
+def test_the_state_alone_is_enough(tmp_path, monkeypatch):
+    place = tmp_path / "e"
+    features = SentenceVectors(source=write_encoder(place)).fit(TEXTS)
+    params, arrays = features.state()
+    assert all(a.dtype in (np.float16, np.uint8) for a in arrays.values())
+    place.rename(tmp_path / "gone")
+    back = SentenceVectors.from_state(json.loads(json.dumps(params)), arrays)
+    np.testing.assert_array_equal(
+        back.transform(TEXTS).toarray(), features.transform(TEXTS).toarray()
+    )
+    assert back.n_features == 16
+    assert back._identity() == features._identity()
+    monkeypatch.setattr("labelspace.features.sentences._TOKENS_AT_A_TIME", 5)
+    np.testing.assert_allclose(
+        back.transform(TEXTS * 3).toarray()[:5], features.transform(TEXTS).toarray(), atol=1e-6
+    )
+
+
+def test_what_is_wrong_is_said(tmp_path, monkeypatch):
+    with pytest.raises(ParameterError, match="source"):
+        SentenceVectors(source="")
+    with pytest.raises(NotFittedError):
+        SentenceVectors(source="x").transform(TEXTS)
+    with pytest.raises(InputError, match=r"no config\.json"):
+        SentenceVectors(source=str(tmp_path)).fit(TEXTS)
+    place = write_encoder(tmp_path / "max", "pooling_mode_max_tokens")
+    with pytest.raises(InputError, match="pooling_mode_max_tokens"):
+        SentenceVectors(source=place).fit(TEXTS)
+    (tmp_path / "max" / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="cannot be read as a sentence encoder"):
+        SentenceVectors(source=place).fit(TEXTS)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match=r"labelspace\[sentences\]"):
+        SentenceVectors(source=place).fit(TEXTS)
