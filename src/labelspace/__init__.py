@@ -17,21 +17,28 @@ if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
     from labelspace.evaluation.metrics import evaluate
     from labelspace.methods.baselines import MostCommon, Random
+    from labelspace.methods.dxml import DXML
+    from labelspace.methods.fusion import Fusion
     from labelspace.methods.glas import GLaS
     from labelspace.methods.hierarchicalxc import HierarchicalXC
+    from labelspace.methods.hyperbolic import Hyperbolic
     from labelspace.methods.knn import KNN
     from labelspace.methods.linear import Linear
     from labelspace.methods.neuralxc import NeuralXC
     from labelspace.methods.ranking import Ranking
     from labelspace.methods.seq2seq import Seq2Seq
     from labelspace.methods.treespace import TreeSpace
-    from labelspace.tagger import Tag, Tagger, load, train
+    from labelspace.tagger import Tag, Tagger, load
+    from labelspace.training import train
 
 _HOMES = {
     "Columns": "labelspace.data",
+    "DXML": "labelspace.methods.dxml",
     "Dataset": "labelspace.data.dataset",
+    "Fusion": "labelspace.methods.fusion",
     "GLaS": "labelspace.methods.glas",
     "HierarchicalXC": "labelspace.methods.hierarchicalxc",
+    "Hyperbolic": "labelspace.methods.hyperbolic",
     "KNN": "labelspace.methods.knn",
     "Linear": "labelspace.methods.linear",
     "MostCommon": "labelspace.methods.baselines",
@@ -46,15 +53,18 @@ _HOMES = {
     "load": "labelspace.tagger",
     "read": "labelspace.data",
     "read_split": "labelspace.data",
-    "train": "labelspace.tagger",
+    "train": "labelspace.training",
 }
 
 __all__ = [
+    "DXML",
     "KNN",
     "Columns",
     "Dataset",
+    "Fusion",
     "GLaS",
     "HierarchicalXC",
+    "Hyperbolic",
     "Linear",
     "MostCommon",
     "NeuralXC",

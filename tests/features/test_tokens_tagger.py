@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace import tagger
+from labelspace import tagger, training
 from labelspace.data.dataset import Dataset
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.evaluation.compare import compare, entrants
@@ -39,7 +39,7 @@ def test_methods_say_how_they_read_texts():
 
 
 def test_texts_in_names_out_also_after_loading(tmp_path):
-    model = tagger.train(products(), method="seq2seq", **TINY)
+    model = training.train(products(), method="seq2seq", **TINY)
     assert isinstance(model.pipeline.text, Tokens)
     tags = model.tag("nova lamp 3", k=3)
     assert {tag.name for tag in tags} == {"home", "home > lamps", "brand: nova"}

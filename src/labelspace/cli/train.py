@@ -53,7 +53,7 @@ def train(
 
     Example: labelspace train train.jsonl.gz --method knn --set neighbours=10 --out model/
     """
-    from labelspace import tagger
+    from labelspace import training
     from labelspace.memory import in_words
     from labelspace.methods.registry import method_class
     from labelspace.nn.callbacks import Checkpoint
@@ -66,7 +66,7 @@ def train(
     stages = Stages(quiet=as_json)
     try:
         with progress_bar() as progress:
-            model = tagger.train(
+            model = training.train(
                 data,
                 method=method,
                 features=features,

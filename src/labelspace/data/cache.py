@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.arrays import read_arrays, write_arrays
+from labelspace.cache import cache_folder, read_entry, write_entry
 from labelspace.data._files import PathLike
 from labelspace.data.dataset import Dataset
 from labelspace.errors import DataError, ParameterError
-from labelspace.sparse import digest, pack_csr, unpack_csr
+from labelspace.sparse import pack_csr, unpack_csr
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ def cached(path: PathLike, parse: Parser, directory: PathLike | None = None) -> 
     set with texts, names, ids or a taxonomy is parsed each time. The directory is by default
     $LABELSPACE_CACHE or ~/.cache/labelspace.
     """
-    folder = Path(directory) if directory is not None else _default_directory()
+    folder = Path(directory) if directory is not None else cache_folder()
     parser_name = _name_of(parse)
     try:
         key = _key(path, parser_name)
@@ -54,10 +53,6 @@ def cached(path: PathLike, parse: Parser, directory: PathLike | None = None) -> 
         except (OSError, DataError) as error:  # a full or read-only disk is no reason to fail
             logger.warning("%s is not cached: %s", path, error)
     return dataset
-
-
-def _default_directory() -> Path:
-    return Path(os.environ.get("LABELSPACE_CACHE") or Path.home() / ".cache" / "labelspace")
 
 
 def _name_of(parse: Parser) -> str:
@@ -89,22 +84,12 @@ def _save(dataset: Dataset, folder: Path, key: str) -> None:
             arrays[name] = matrix
     if dataset.index_base is not None:
         arrays["index_base"] = np.array(dataset.index_base)
-    folder.mkdir(parents=True, exist_ok=True)
-    checksum = digest(*(arrays[name] for name in sorted(arrays)))
-    write_arrays(_entry(folder, key), arrays, {"checksum": checksum})
+    write_entry(_entry(folder, key), arrays)
 
 
 def _load(folder: Path, key: str, source: str) -> Dataset | None:
-    entry = _entry(folder, key)
-    if not entry.exists():
-        return None
-    try:
-        arrays, metadata = read_arrays(entry)
-        whole = metadata["checksum"] == digest(*(arrays[name] for name in sorted(arrays)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        whole = False
-    if not whole:
-        logger.warning("cache entry %s is damaged; %s is parsed again", entry, source)
+    arrays = read_entry(_entry(folder, key), f"{source} is parsed and the entry")
+    if arrays is None:
         return None
     features = arrays.get("features")
     if "features.shape" in arrays:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from io import BytesIO
 
 from labelspace.errors import MissingExtraError
+from labelspace.evaluation.pictures import page_around, picture_file
 
 try:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ Epochs = Sequence[Mapping[str, float]]
 
 _METRICS = {"P": "Precision", "nDCG": "nDCG"}
 _PARTS = {"train": "training data", "valid": "held-out data"}
-_INCHES_A_PANEL, _DOTS = (4.6, 3.4), 150
+_INCHES_A_PANEL = (4.6, 3.4)
 
 
 def curves_picture(epochs: Epochs, title: str, kind: str) -> bytes:
@@ -29,6 +29,10 @@ def curves_picture(epochs: Epochs, title: str, kind: str) -> bytes:
 
     A run that kept no metrics shows its loss and its validation score instead.
     """
+    return picture_file(_curves(epochs, title), kind)
+
+
+def _curves(epochs: Epochs, title: str) -> Figure:
     panels = [
         (f"{word}@k on {where}", names)
         for metric, word in _METRICS.items()
@@ -45,30 +49,19 @@ def curves_picture(epochs: Epochs, title: str, kind: str) -> bytes:
     figure.suptitle(title)
     for place, (heading, names) in enumerate(panels):
         _draw(figure.add_subplot(lines, columns, place + 1), epochs, heading, names)
-    buffer = BytesIO()
-    # No date in the file: the same history gives the same bytes.
-    metadata = {"Date": None} if kind == "svg" else None
-    figure.savefig(buffer, format=kind, dpi=_DOTS, metadata=metadata)
-    return buffer.getvalue()
+    return figure
 
 
 def curves_page(epochs: Epochs, title: str) -> bytes:
     """The same as a page of one file: the picture, and the figures as a table."""
-    svg = curves_picture(epochs, title, "svg").decode()
     names = list(dict.fromkeys(name for entry in epochs for name in entry))
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_figure(entry.get(name))}</td>" for name in names) + "</tr>\n"
         for entry in epochs
     )
-    page = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title>\n<style>body {{ font: 14px sans-serif; margin: 2em }} "
-        "svg { max-width: 100%; height: auto } td, th { padding: 0 .6em; text-align: right }"
-        f"</style></head>\n<body>{svg[svg.index('<svg') :]}\n"
-        f"<table><tr>{head}</tr>\n{rows}</table></body></html>\n"
-    )
-    return page.encode()
+    table = f"<table><tr>{head}</tr>\n{rows}</table>"
+    return page_around(_curves(epochs, title), title, table)
 
 
 def _kept(epochs: Epochs, beginning: str) -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
-from io import BytesIO
-
 import numpy as np
 
 from labelspace.errors import MissingExtraError
+from labelspace.evaluation.pictures import page_around, picture_file
 from labelspace.evaluation.reliability import Reliability
 
 try:
@@ -17,11 +15,13 @@ except ImportError as error:
         f"a plot needs matplotlib ({error}): pip install 'labelspace[plots]'"
     ) from None
 
-_DOTS = 150
-
 
 def reliability_picture(found: Reliability, title: str, kind: str) -> bytes:
     """Above, how often labels of a score are true; below, how many have it. PNG or SVG."""
+    return picture_file(_drawn(found, title), kind)
+
+
+def _drawn(found: Reliability, title: str) -> Figure:
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
     figure.suptitle(f"{title}\nexpected calibration error {100 * found.ece:.2f} %")
     shares, numbers = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
@@ -41,27 +41,16 @@ def reliability_picture(found: Reliability, title: str, kind: str) -> bytes:
     numbers.set_xlim(0, 1)
     for axes in (shares, numbers):
         axes.grid(alpha=0.3)
-    buffer = BytesIO()
-    # No date in the file: the same figures give the same bytes.
-    metadata = {"Date": None} if kind == "svg" else None
-    figure.savefig(buffer, format=kind, dpi=_DOTS, metadata=metadata)
-    return buffer.getvalue()
+    return figure
 
 
 def reliability_page(found: Reliability, title: str) -> bytes:
     """The same as a page of one file: the picture, and the figures as a table."""
-    svg = reliability_picture(found, title, "svg").decode()
     rows = "".join(
         f"<tr><td>{one['from']:g} to {one['to']:g}</td><td>{one['pairs']:,}</td>"
         f"<td>{one['score']:.3f}</td><td>{one['true']:.3f}</td></tr>\n"
         for one in found.facts()["bins"]
     )
-    page = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title>\n<style>body {{ font: 14px sans-serif; margin: 2em }} "
-        "svg { max-width: 100%; height: auto } td, th { padding: 0 .6em; text-align: right }"
-        f"</style></head>\n<body>{svg[svg.index('<svg') :]}\n"
-        "<table><tr><th>score</th><th>labels</th><th>mean score</th><th>share true</th></tr>\n"
-        f"{rows}</table></body></html>\n"
-    )
-    return page.encode()
+    head = "<th>score</th><th>labels</th><th>mean score</th><th>share true</th>"
+    table = f"<table><tr>{head}</tr>\n{rows}</table>"
+    return page_around(_drawn(found, title), title, table)

@@ -7,18 +7,12 @@ holds a checksum, so that a damaged one is recognised. Entries may be deleted at
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from labelspace.arrays import read_arrays, write_arrays
+from labelspace.cache import Arrays, cache_folder, read_entry, write_entry
 from labelspace.sparse import digest
 
 logger = logging.getLogger(__name__)
-
-Arrays = Mapping[str, np.ndarray]
 
 ENTRY_VERSION = 1  # raise it when the same settings come to give other vectors
 CACHED_FROM = 2048  # texts; a request, or a batch of `predict`, is not worth a file
@@ -32,35 +26,12 @@ def kept(texts: Sequence[str], settings: Callable[[], str], make: Callable[[], A
     """
     if len(texts) < CACHED_FROM:
         return make()
-    entry = _folder() / f"{digest(ENTRY_VERSION, settings(), *texts)}.safetensors"
-    found = _read(entry)
+    entry = cache_folder() / "features" / f"{digest(ENTRY_VERSION, settings(), *texts)}.safetensors"
+    found = read_entry(entry, "its features are")
     if found is None:
         found = make()
         try:
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            write_arrays(entry, found, {"checksum": _checksum(found)})
+            write_entry(entry, found)
         except OSError as error:  # a full or read-only disk is no reason to fail
             logger.warning("features are not cached: %s", error)
     return found
-
-
-def _read(entry: Path) -> Arrays | None:
-    if not entry.exists():
-        return None
-    try:
-        arrays, metadata = read_arrays(entry)
-        if metadata["checksum"] == _checksum(arrays):
-            return arrays
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    logger.warning("cache entry %s is damaged; its features are made again", entry)
-    return None
-
-
-def _checksum(arrays: Arrays) -> str:
-    return digest(*(arrays[name] for name in sorted(arrays)))
-
-
-def _folder() -> Path:
-    home = os.environ.get("LABELSPACE_CACHE") or Path.home() / ".cache" / "labelspace"
-    return Path(home) / "features"
