@@ -11,7 +11,7 @@ from labelspace.search.lorentz import build_neighbours
 
 RECALL = 0.95  # of the true nearest labels, for models with many
 _ROUNDS = 40  # of turning labels towards their nearest; more bring little
-_FEWEST_CELLS = 300  # for approximate search to pay: 22,500 labels
+_FEWEST_CODED = 22_500  # labels for approximate search to pay
 _NEAR_AND_FAR = (0.4, 4.5)  # distances from the centre that flat vectors are stretched to
 
 
@@ -25,10 +25,11 @@ class Near(NamedTuple):
 def nearest_labels(vectors: np.ndarray, geometry: str, k: int) -> Near:
     """The k labels nearest to each label, itself left out."""
     n = len(vectors)
-    # Finer cells than for examples: here every point is a query too.
-    cells = round(2 * n**0.5)
-    kind = "auto" if cells >= _FEWEST_CELLS else "exact"
-    index = build_neighbours(vectors, geometry, kind=kind, k=k + 1, recall=RECALL, cells=cells)
+    # Sooner than for examples: here every point is a query too.
+    kind = "codes" if n >= _FEWEST_CODED else "exact"
+    index = build_neighbours(vectors, geometry, kind=kind, k=k + 1, recall=RECALL)
+    if index.recall < RECALL:
+        index = build_neighbours(vectors, geometry, kind="exact")
     found, distances = index.search(vectors, k + 1)
     own = found == np.arange(n)[:, None]
     own[~own.any(axis=1), -1] = True  # among many equal points the label itself may be missing
