@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
-DEFAULT_C: Mapping[Loss, float] = {"logistic": 10.0, "squared_hinge": 1.0}
+DEFAULT_C: Mapping[Loss, float] = {"logistic": 6.0, "squared_hinge": 0.5}
 LEAF_SIZE, FLAT = 100, 200  # so few labels gain nothing from a tree
 CANDIDATES = 50  # labels that each tree of several names
 FEW_EXAMPLES = 20_000  # up to here it is trained again on all, those held out included
@@ -75,7 +75,7 @@ class HierarchicalXC(Method):
         ),
         "loss": choice("of the classifiers; both: trees take turns", *LOSSES),
         "C": number(
-            "weight of the losses against large weights; none: logistic 10, squared hinge 1",
+            "weight of the losses against large weights; none: logistic 6, squared hinge 0.5",
             low=1e-6,
             none=True,
         ),

@@ -10,7 +10,7 @@ from labelspace.nn.calibration import fit_platt
 HELD_OUT, LARGEST_SHARE = 500, 0.1  # two numbers need no more; of few examples this share
 MOST_HELD_OUT = 2000
 LOOKED_AT = 20  # labels of each example that was held out
-SURE = 1e-6  # squared hinge often says 1, of which there are no log odds
+SURE = 1e-6  # rounding may say 1, of which there are no log odds
 
 AS_IT_IS = np.array([1.0, 0.0])
 

@@ -10,6 +10,10 @@ from scipy.sparse import csr_matrix
 
 from labelspace.labels.tree import LabelTree
 
+# Margins of squared hinge, times it, are taken for log odds. Parabel's exp(-max(0, 1 - m)^2) says 1
+# of every margin above 1, which ranks nothing among these.
+HINGE_SLOPE = 4.0
+
 
 class Linear(NamedTuple):
     """Weights by parent and feature (chunks of sibling columns).

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace.methods.hierarchicalxc_linear import Linear, linear_margins
+from labelspace.methods.hierarchicalxc_linear import HINGE_SLOPE, Linear, linear_margins
 from labelspace.methods.hierarchicalxc_networks import Networks, network_margins
 from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
@@ -180,10 +180,8 @@ def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-de
     for n in range(width):
         margin = edges[n]
         if hinge:
-            short = max(0.0, 1.0 - margin)
-            edges[n] = -short * short
-        else:
-            edges[n] = -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
+            margin *= HINGE_SLOPE
+        edges[n] = -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
     return width
 
 
