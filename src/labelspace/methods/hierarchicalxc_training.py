@@ -12,6 +12,7 @@ from labelspace.labels.tree import LabelTree
 from labelspace.methods.hierarchicalxc_linear import HINGE_SLOPE
 from labelspace.nn.coordinate import Loss, Tasks, solve
 
+_SURE = 30.0  # log odds
 CELLS_AT_A_TIME = 1 << 25  # examples of tasks that are solved together, 5 bytes each
 
 
@@ -79,8 +80,9 @@ def _certain(reach: csr_matrix, tree: LabelTree, width: int, loss: Loss) -> csr_
     """Biases of the nodes that all who reach the parent go on to."""
     counts = np.diff(reach.indptr)
     nodes = 1 + np.flatnonzero(counts[1:] == counts[tree.parent[1:]])
-    # As sure as there are examples.
-    bias = np.log1p(counts[nodes]) / (HINGE_SLOPE if loss == "squared_hinge" else 1.0)
+    # Squared hinge takes them for sure; logistic is as sure as it has examples.
+    sure = np.full(len(nodes), _SURE / HINGE_SLOPE)
+    bias = sure if loss == "squared_hinge" else np.log1p(counts[nodes])
     cells = (bias.astype(np.float32), (nodes, np.full(len(nodes), width - 1)))
     return csr_matrix(cells, shape=(len(tree), width))
 
