@@ -1,6 +1,7 @@
 """Hyperbolic against flat space, the shape of the learned space, and what a learner costs.
 
     python benchmarks/hyperbolic.py tables FOLDER... [--rows N]   dimensions x learners x geometry
+                                    [--dims N...] [--learners N...]
     python benchmarks/hyperbolic.py shape FOLDER [--dim N]        norms, depths, taxonomy rebuilt
     python benchmarks/hyperbolic.py bits FOLDER [--rows N]        float16 and 8-bit points
 
@@ -72,20 +73,20 @@ def chosen_settings(X: Any, Y: Any, dim: int, geometry: str) -> dict[str, Any]:
     return max(settings, key=score)
 
 
-def tables(folders: list[Path], rows: int | None) -> None:
+def tables(folders: list[Path], rows: int | None, dims: list[int], learners: list[int]) -> None:
     for folder in folders:
         X, _, X_test, (Y, Y_test) = load(folder, rows)
-        for dim, geometry in product(DIMS, GEOMETRIES):
+        for dim, geometry in product(dims, GEOMETRIES):
             own = {"set": folder.name, "rows": X.shape[0], "dim": dim, "geometry": geometry}
             if any(row.items() >= own.items() for row in kept("hyperbolic-tables")):
                 continue
             found = []
             setting = chosen_settings(X, Y, dim, geometry)
             start = time.perf_counter()
-            model = Hyperbolic(dim=dim, geometry=geometry, ensemble=max(LEARNERS), **setting)
+            model = Hyperbolic(dim=dim, geometry=geometry, ensemble=max(learners), **setting)
             model.fit(X, Y)
-            each = (time.perf_counter() - start) / max(LEARNERS)
-            for count in LEARNERS:
+            each = (time.perf_counter() - start) / max(learners)
+            for count in learners:
                 row = {**own, "learners": count, **figures(first(model, count), X_test, Y_test, Y)}
                 found.append({**row, **setting, "train_s each": each})
             keep("hyperbolic-tables", found, ("set", "rows", "dim", "geometry"))
@@ -175,10 +176,12 @@ def main() -> None:
     parser.add_argument("part", choices=["tables", "shape", "bits"])
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--rows", type=int, help="training rows; all by default")
-    parser.add_argument("--dim", type=int, default=10)
+    parser.add_argument("--dim", type=int, default=10, help="of the space whose shape is looked at")
+    parser.add_argument("--dims", type=int, nargs="+", default=DIMS, help="of the tables")
+    parser.add_argument("--learners", type=int, nargs="+", default=LEARNERS, help="of the tables")
     options = parser.parse_args()
     if options.part == "tables":
-        tables(options.folders, options.rows)
+        tables(options.folders, options.rows, options.dims, options.learners)
     for folder in options.folders:
         if options.part == "shape":
             shape(folder, options.dim, options.rows)
