@@ -13,6 +13,7 @@ from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.evaluation.compare import COSTS, METRICS, Entrant, compare, entrants
 from labelspace.evaluation.metrics import evaluate
 from labelspace.evaluation.peers import as_ranking
+from labelspace.evaluation.reliability import reliability
 from labelspace.evaluation.report import comparison_page
 from labelspace.methods.knn import KNN
 from support.planted import planted
@@ -37,6 +38,7 @@ def test_a_method_scores_as_it_does_in_this_process(data):
     for key in METRICS:
         assert result[key] == pytest.approx(expected[key])
         assert result["spread"][key] == pytest.approx(0.0)
+    assert result["ECE"] == pytest.approx(100 * reliability(ranking, test.labels, 5).ece)
     assert len(result["runs"]) == 2
     assert all(result[key] > 0 for key in COSTS)
     assert report["data"]["points"] == 300

@@ -91,5 +91,12 @@ def _print_report(report: dict[str, Any]) -> None:
         "model MB": "model_mb",
         "peak MB": "peak_mb",
     }
-    rows = [(e["name"], *(f"{e[key]:.3g}" for key in costs.values())) for e in entrants]
-    print_table(("", *costs), rows)
+    rows = [
+        (e["name"], *(f"{e[key]:.3g}" for key in costs.values()), _error_of(e)) for e in entrants
+    ]
+    print_table(("", *costs, "ECE %"), rows)
+
+
+def _error_of(entrant: dict[str, Any]) -> str:
+    """The expected calibration error of the scores; those of peers promise none."""
+    return f"{entrant['ECE']:.2f}" if "ECE" in entrant else ""

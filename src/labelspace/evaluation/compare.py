@@ -230,6 +230,8 @@ def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
     for key in (*METRICS, *COSTS):
         result[key] = float(np.mean([run[key] for run in runs]))
+    if "ECE" in runs[0]:
+        result["ECE"] = float(np.mean([run["ECE"] for run in runs]))
     result["bands"] = runs[0].get("bands", {})
     if "by_level" in runs[0]:
         result["by_level"] = runs[0]["by_level"]

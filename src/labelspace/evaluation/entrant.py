@@ -24,6 +24,7 @@ from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import LabelspaceError
 from labelspace.evaluation.levels import RANKED, evaluate_levels
 from labelspace.evaluation.metrics import evaluate
+from labelspace.evaluation.reliability import reliability
 from labelspace.methods.ranking import Ranking
 from labelspace.sparse import unpack_csr
 
@@ -59,6 +60,8 @@ def measure(
         propensity=tuple(job["propensity"]),
         propensity_from=job["propensity_from"],
     )
+    if job["kind"] == "method":  # the scores of peers promise nothing
+        metrics["ECE"] = 100.0 * reliability(ranking, data["Y_test"], 5).ece
     if "levels" in facts:
         metrics["by_level"] = _by_level(ranked(RANKED), data, arrays, json.loads(facts["levels"]))
     return {**metrics, **costs}
