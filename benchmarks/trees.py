@@ -59,7 +59,7 @@ def compare_trees(folder: Path, cut: bool, rows: int | None) -> None:
     if cut:
         train, test = train.split(0.1)
     if rows is not None and rows < len(train):
-        train = train.take(np.arange(rows))
+        train = train.take(np.random.default_rng(0).permutation(len(train))[:rows])
     pipeline = pipeline_for(train, "tfidf")
     X, X_test = as_csr(pipeline.fit_transform(train)), as_csr(pipeline.transform(test))
     own = {"set": folder.name, "cut": cut, "rows": len(train)}
