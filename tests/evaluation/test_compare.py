@@ -92,3 +92,14 @@ def test_the_page_shows_every_entrant_and_escapes_names(data):
         assert f"{entrant['P@1']:.2f}" in page
         assert entrant["name"] in page
     assert "http" not in page.replace("http-equiv", "")  # nothing is fetched
+
+
+def test_texts_are_compared_and_shown_with_the_features_they_became():
+    words = ["red", "green", "blue", "grey"]
+    texts = [f"{word} {word} thing" for word in words] * 5
+    Y = csr_matrix(np.tile(np.eye(4, dtype=np.float32), (5, 1)))
+    data = Dataset(labels=Y, texts=texts)
+    report = compare(data, data, entrants(["knn", "most-common"], [], {}))
+    assert report["data"]["features"] == 5
+    assert report["entrants"][0]["P@1"] == 100.0
+    assert "5 features, 4 labels" in comparison_page(report, "colours")

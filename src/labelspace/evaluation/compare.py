@@ -89,7 +89,8 @@ def compare(
             if repr(chosen) not in written:
                 place = Path(scratch) / f"data-{len(written)}.safetensors"
                 width = _write_data(place, train, test, pipeline_for(train, chosen))
-                report["data"].setdefault("features", width)
+                if report["data"]["features"] is None:  # texts: those of the first entrant
+                    report["data"]["features"] = width
                 written[repr(chosen)] = place
             data = written[repr(chosen)]
             runs = [
