@@ -110,3 +110,22 @@ def test_members_are_chosen_by_the_number_of_examples_or_named():
 def test_a_member_that_is_no_method_is_named(members):
     with pytest.raises(ParameterError, match=r"fusion\.members"):
         Fusion(members=members).fit(np.eye(3), np.eye(3))
+
+
+def test_the_compiled_ranking_is_that_of_the_gathered_candidates():
+    members, Y = drawn(n=150, n_labels=25)
+    rng = np.random.default_rng(0)
+    for member in members:  # lists of different lengths
+        short = rng.random(150) < 0.3
+        member.labels[short, 9:], member.scores[short, 9:] = -1, 0.0
+    members = [Ranking(m.labels[:, :12], m.scores[:, :12]) for m in members]
+    combiner = Combiner.fit(members, Y, Y)
+    combiner.set_tilt(0.4)
+    found = gather(members, combiner.log_counts)
+    own = combiner.weights[combiner.band[found.labels]]
+    line = (found.features * own[:, :-1]).sum(axis=1) + own[:, -1]
+    scores = combiner.lift[found.labels] ** 0.4 / (1 + np.exp(-line))
+    expected = csr_matrix((scores, (found.rows, found.labels)), Y.shape)
+    best, reference = combiner.rank(members, 6), Ranking.from_sparse(expected, 6)
+    np.testing.assert_allclose(best.scores, reference.scores, rtol=1e-5)
+    np.testing.assert_array_equal(best.labels, reference.labels)

@@ -30,7 +30,7 @@ def test_best_of_all_is_the_dense_product_sorted():
     X, W = sparse(70, 20), sparse(20, 15, seed=1)
     offsets = np.random.default_rng(0).standard_normal(15).astype(np.float32)
     offsets[4] = -np.inf
-    dense = X.toarray() @ W.toarray() + offsets
+    dense = unit_rows(X).toarray() @ W.toarray() + offsets
     labels, scores = best(X, W, offsets, 6)
     expected = np.argsort(-dense, axis=1)[:, :6]
     assert np.array_equal(labels, expected)
@@ -44,7 +44,7 @@ def test_best_of_all_is_the_dense_product_sorted():
 def test_scores_of_candidates_are_those_of_the_dense_product():
     X, W = sparse(600, 20), sparse(15, 21, seed=1)
     candidates = np.random.default_rng(0).integers(-1, 15, (600, 7))
-    dense = np.hstack([X.toarray(), np.ones((600, 1))]) @ W.toarray().T
+    dense = np.hstack([unit_rows(X).toarray(), np.ones((600, 1))]) @ W.toarray().T
     expected = np.where(candidates < 0, -np.inf, np.take_along_axis(dense, candidates, 1))
     np.testing.assert_allclose(scores_of(X, W, candidates), expected, atol=1e-6)
 
@@ -56,7 +56,7 @@ def test_short_list_is_naive_bayes_written_out():
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = sums / sums.sum(axis=1, keepdims=True) / (x.sum(axis=0) / x.sum())
         weights = np.where(ratio >= 3, np.log1p(0.1 * ratio), 0)
-        scores = x @ weights.T + np.log(y.mean(axis=0)) / 3
+        scores = unit_rows(X).toarray() @ weights.T + np.log(y.mean(axis=0)) / 3
     labels, found = Shortlister.fit(X, Y).search(X, 4)
     np.testing.assert_allclose(found, -np.sort(-scores, axis=1)[:, :4], atol=1e-4)
     assert (labels < 11).all()  # the last has no examples

@@ -15,17 +15,21 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace.evaluation.metrics import measure
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.ranking import Ranking
+from labelspace.parallel import over_rows
+from labelspace.search.votes import keep_best
 
 BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
 TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
 MOST_LOST = 0.8  # points of P@1 that the tail objective may cost on validation data
 _FEWEST = 50  # candidates a band needs to have weights of its own
 _STRENGTH = 1.0
+LEAST = 1e-5  # probability that is told apart from none
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,14 @@ class Combiner:
     lift: np.ndarray = field(init=False)
     log_counts: np.ndarray = field(init=False)
     band: np.ndarray = field(init=False)
+    factors: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.log_counts = np.log1p(self.counts).astype(np.float32)
         self.band = np.digitize(self.counts, BANDS)
         inverse = inverse_propensities(self.counts, self.n_points)
         self.lift = (inverse / inverse.max(initial=1.0)).astype(np.float32)
+        self.set_tilt(self.tilt)
 
     @classmethod
     def fit(cls, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> Self:
@@ -109,33 +115,34 @@ class Combiner:
 
     def rank(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         """The k best candidates of each example; scores are probabilities unless tilted."""
-        found = gather(rankings, self.log_counts)
-        weights = self.weights[self.band[found.labels]].astype(np.float32)
-        line = np.einsum("cf,cf->c", found.features, weights[:, :-1]) + weights[:, -1]
-        scores = 1.0 / (1.0 + np.exp(-np.clip(line, -60.0, 60.0)))
-        if self.tilt > 0:
-            scores = scores * self.lift[found.labels] ** self.tilt
-        order = np.lexsort((found.labels, -scores, found.rows))
-        rows = found.rows[order]
-        starts = np.searchsorted(rows, np.arange(found.n_examples))
-        places = np.arange(len(rows)) - starts[rows]
-        kept = places < k
-        best = Ranking.empty(found.n_examples, k)
-        best.labels[rows[kept], places[kept]] = found.labels[order][kept]
-        best.scores[rows[kept], places[kept]] = scores[order][kept]
+        labels = np.stack([ranking.labels for ranking in rankings])
+        scores = np.stack([ranking.scores for ranking in rankings])
+        best = Ranking.empty(labels.shape[1], k)
+
+        def block(start: int, stop: int) -> None:
+            _rank_rows(
+                *(labels[:, start:stop], scores[:, start:stop]),
+                *(self.log_counts, self.band, self.weights, self.factors),
+                *(best.labels[start:stop], best.scores[start:stop]),
+            )
+
+        over_rows(labels.shape[1], block)
         return best
+
+    def set_tilt(self, tilt: float) -> None:
+        self.tilt, self.factors = tilt, self.lift ** np.float32(tilt)
 
     def choose_tilt(self, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> None:
         """The tilt with the best PSP@5 among those that cost little P@1."""
 
         def figures(tilt: float) -> tuple[float, float]:
-            self.tilt = tilt
+            self.set_tilt(tilt)
             best = self.rank(rankings, 5)
             return measure("P@1", best, Y, Y_train), measure("PSP@5", best, Y, Y_train)
 
         found = {tilt: figures(tilt) for tilt in TILTS}
         allowed = [tilt for tilt in TILTS if found[tilt][0] >= found[0.0][0] - MOST_LOST]
-        self.tilt = max(allowed, key=lambda tilt: found[tilt][1])
+        self.set_tilt(max(allowed, key=lambda tilt: found[tilt][1]))
 
     def state(self) -> dict[str, np.ndarray]:
         return {
@@ -152,5 +159,49 @@ class Combiner:
 
 
 def _log_odds(scores: np.ndarray) -> np.ndarray:
-    inner = np.clip(scores.astype(np.float64), 1e-5, 1.0 - 1e-5)
+    inner = np.clip(scores.astype(np.float64), LEAST, 1.0 - LEAST)
     return np.asarray(np.log(inner / (1.0 - inner)), np.float32)
+
+
+@njit(cache=True, nogil=True)
+def _rank_rows(  # type: ignore[no-untyped-def]
+    labels, scores, log_counts, band, weights, factors, best_labels, best_scores
+):
+    """What `gather` lists, weighed and ranked without being written down.
+
+    labels, scores  (members, n, width)
+    """
+    members, n, width = labels.shape
+    keys = np.empty(members * width, np.int64)
+    odds, lowest = np.empty((members, width)), np.empty(members)
+    said = np.empty(members)
+    for row in range(n):
+        count = 0
+        for member in range(members):
+            lowest[member] = 0.0
+            for place in range(width):
+                if labels[member, row, place] >= 0:
+                    p = min(max(scores[member, row, place], LEAST), 1.0 - LEAST)
+                    odds[member, place] = np.log(p / (1.0 - p))
+                    lowest[member] = min(lowest[member], odds[member, place])
+                    ballot = member * width + place
+                    keys[count] = labels[member, row, place] * len(keys) + ballot
+                    count += 1
+        keys[:count].sort()  # a label's ballots stand side by side
+        filled = position = 0
+        while position < count:
+            label = keys[position] // len(keys)
+            own = weights[band[label]]
+            line = own[-1] + own[-2] * log_counts[label]
+            said[:] = lowest
+            while position < count and keys[position] // len(keys) == label:
+                member, place = divmod(keys[position] % len(keys), width)
+                said[member] = odds[member, place]
+                line += own[2 * member + 1]
+                position += 1
+            for member in range(members):
+                line += own[2 * member] * said[member]
+            chance = factors[label] / (1.0 + np.exp(-min(max(line, -60.0), 60.0)))
+            filled = keep_best(
+                np.float32(chance), label, best_scores[row], best_labels[row], filled
+            )

@@ -114,7 +114,7 @@ class Linear(Method):
         self.shortlister_, candidates = None, None
         if kind == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
-            listed, _ = self.shortlister_.search(unit_rows(X), min(self.shortlist, Y.shape[1]))
+            listed, _ = self.shortlister_.search(X, min(self.shortlist, Y.shape[1]))
             candidates = as_candidates(listed, Y.shape[1])
         usual = 10.0 if self.loss == "logistic" else 0.5 if kind == "all" else 1.0
         self.ranker_ = LinearRanker.fit(
@@ -143,9 +143,7 @@ class Linear(Method):
         if self.shortlister_ is None:
             return self.ranker_.best(X, k)
         n_labels = self.ranker_.weights.shape[0]
-        listed, likely = self.shortlister_.search(
-            unit_rows(X), min(max(k, self.shortlist), n_labels)
-        )
+        listed, likely = self.shortlister_.search(X, min(max(k, self.shortlist), n_labels))
         likely[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
         scores = self.ranker_.score(X, listed) + np.float32(self.numbers_[0]) * likely
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]

@@ -61,11 +61,11 @@ class LinearRanker:
 
     def score(self, X: csr_matrix, candidates: np.ndarray) -> np.ndarray:
         """Scores of each example's candidate labels (n, k); -inf where the candidate is -1."""
-        return scores_of(unit_rows(X), self.weights, candidates)
+        return scores_of(X, self.weights, candidates)
 
     def best(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best of all labels, and their scores."""
-        return best(unit_rows(X), *self._by_feature(), k)
+        return best(X, *self._by_feature(), k)
 
     def _by_feature(self) -> tuple[csr_matrix, np.ndarray]:
         """Weights (features, labels) and biases, laid out once when they are first asked for."""

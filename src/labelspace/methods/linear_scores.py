@@ -1,6 +1,6 @@
 """Scores of labels whose weights are sparse, in compiled loops, example by example.
 
-All labels are scored by feature (`best`): the labels a feature speaks for are listed with it, and a
+Examples are brought to length 1 on the way. All labels are scored by feature (`best`): the labels a feature speaks for are listed with it, and a
 short list by label (`scores_of`): each candidate's weights meet the example, spread out.
 """
 
@@ -11,6 +11,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace.parallel import over_rows
+from labelspace.search.sparse_neighbours import inverse_length
 from labelspace.search.votes import keep_best
 
 
@@ -19,6 +20,7 @@ def best(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k labels of largest X @ postings + offsets above the floor, and these values.
 
+    X         rows of any length, each divided by it here
     postings  (features, labels); offsets (labels,). Rows with fewer are padded by -1 and -inf.
     """
     labels = np.full((X.shape[0], k), -1, np.int64)
@@ -62,8 +64,9 @@ def _best(  # type: ignore[no-untyped-def]
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
         totals[:] = offsets
+        scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
-            feature, value = x_indices[cell], x_data[cell]
+            feature, value = x_indices[cell], scale * x_data[cell]
             for posting in range(indptr[feature], indptr[feature + 1]):
                 totals[indices[posting]] += value * data[posting]
         filled = 0
@@ -79,8 +82,9 @@ def _scores_of(  # type: ignore[no-untyped-def]
     x = np.zeros(width, np.float32)
     x[width - 1] = 1.0
     for row in range(len(candidates)):
+        scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
-            x[x_indices[cell]] = x_data[cell]
+            x[x_indices[cell]] = scale * x_data[cell]
         for place in range(candidates.shape[1]):
             label = candidates[row, place]
             if label >= 0:

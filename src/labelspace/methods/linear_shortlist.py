@@ -55,7 +55,8 @@ class Shortlister:
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k likeliest labels of each example and s_l(x); -1 and -inf pad."""
-        return best(abs(X), self.postings, self.offsets, k)
+        signed = len(X.data) > 0 and X.data.min() < 0
+        return best(abs(X) if signed else X, self.postings, self.offsets, k)
 
     def state(self) -> dict[str, np.ndarray]:
         return {**pack_csr("shortlist", self.postings), "shortlist.offsets": self.offsets}

@@ -36,13 +36,13 @@ class SparseNeighbours:
 
         Examples without a common feature are no neighbours.
         """
-        queries, postings = unit_rows(X), self.postings
+        postings = self.postings
         near = np.full((X.shape[0], k), -1, np.int64)
         cosines = np.zeros((X.shape[0], k), np.float32)
 
         def block(start: int, stop: int) -> None:
             _nearest(
-                *(queries.indptr[start : stop + 1], queries.indices, queries.data),
+                *(X.indptr[start : stop + 1], X.indices, X.data),
                 *(postings.indptr, postings.indices, postings.data, postings.shape[1]),
                 *(near[start:stop], cosines[start:stop]),
             )
@@ -59,6 +59,15 @@ class SparseNeighbours:
 
 
 @njit(cache=True, nogil=True)
+def inverse_length(data, start, stop):  # type: ignore[no-untyped-def]
+    """1 / |row| of a row's non-zeros data[start:stop], 1 if it has none: `unit_rows` in a loop."""
+    square = np.float32(0.0)
+    for cell in range(start, stop):
+        square += data[cell] * data[cell]
+    return np.float32(1.0) / np.sqrt(square) if square > 0.0 else np.float32(1.0)
+
+
+@njit(cache=True, nogil=True)
 def _nearest(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines
 ):
@@ -66,16 +75,17 @@ def _nearest(  # type: ignore[no-untyped-def]
     marked = np.zeros(n_examples, np.bool_)
     seen = np.empty(n_examples, np.int64)
     for row in range(len(q_indptr) - 1):
+        scale = inverse_length(q_data, q_indptr[row], q_indptr[row + 1])
         n_seen = 0
         for cell in range(q_indptr[row], q_indptr[row + 1]):
-            feature = q_indices[cell]
+            feature, value = q_indices[cell], scale * q_data[cell]
             for posting in range(p_indptr[feature], p_indptr[feature + 1]):
                 example = p_indices[posting]
                 if not marked[example]:
                     marked[example] = True
                     seen[n_seen] = example
                     n_seen += 1
-                similarity[example] += q_data[cell] * p_data[posting]
+                similarity[example] += value * p_data[posting]
         filled = 0
         for s in range(n_seen):
             example = seen[s]
