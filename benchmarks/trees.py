@@ -77,7 +77,7 @@ def grow_labels(sizes: list[int], points: int) -> None:
         data: Dataset = make_sparse(shape)
         train, test = data.split(min(0.1, 2000 / len(data)))
         X, X_test = as_csr(train.features), as_csr(test.features)
-        model = HierarchicalXC(ensemble=1, loss="squared_hinge", validation=0.0)
+        model = HierarchicalXC(tree="kmeans", ensemble=1, loss="squared_hinge", validation=0.0)
         found = measured(model, (X, train.labels), (X_test, test.labels))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         row = {"labels": size, "points": shape.points, **found, "peak_mb": peak}

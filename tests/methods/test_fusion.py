@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import evaluate, measure
 from labelspace.methods.fusion import Fusion, member_settings
-from labelspace.methods.fusion_combiner import Combiner, gather
+from labelspace.methods.fusion_combiner import COLUMNS, Combiner, gather
 from labelspace.methods.ranking import Ranking
 from support.planted import planted
 
@@ -33,7 +33,10 @@ def test_candidates_are_the_union_with_what_each_member_says():
         [odds(0.5), 0, odds(0.2), 1, 3],
         [odds(0.7), 1, 0.0, 0, 1],  # a member without any label says nothing
     ]
-    np.testing.assert_allclose(found.features, expected, atol=1e-5)
+    said = [0, 1, COLUMNS, COLUMNS + 1, -1]
+    np.testing.assert_allclose(found.features[:, said], expected, atol=1e-5)
+    above = odds(0.9) - np.array([0, 2, 4])
+    np.testing.assert_allclose(found.features[1, 2:5], np.maximum(above, 0), atol=1e-5)
 
 
 def drawn(n=3000, n_labels=40, seed=0):
@@ -53,7 +56,9 @@ def test_weights_are_those_the_labels_were_drawn_with_and_scores_are_chances():
     members, Y = drawn()
     combiner = Combiner.fit(members, Y, Y)
     frequent = combiner.weights[combiner.band[0]]
-    np.testing.assert_allclose(frequent[[0, 2]], [1.0, 2.0], atol=0.1)
+    steps = frequent[:-2].reshape(2, COLUMNS)[:, [0, 2]]  # below 0, and what is added above it
+    np.testing.assert_allclose(steps[:, 0], [1.0, 2.0], atol=0.2)
+    np.testing.assert_allclose(steps.sum(axis=1), [1.0, 2.0], atol=0.2)
     again, Y_new = drawn(seed=1)
     best = combiner.rank(again, 10)
     hits = np.take_along_axis(Y_new.toarray(), best.labels, 1)

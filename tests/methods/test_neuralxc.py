@@ -23,7 +23,7 @@ from labelspace.sparse import unit_rows
 from support.planted import planted
 
 SMALL = {"input_layers": (16,), "output_layers": (16,), "epochs": 8, "batch_size": 32,
-         "lr": 0.02, "rare": 0.0, "neighbours": 0}  # fmt: skip
+         "lr": 0.02, "rare": 0.0, "neighbours": 0, "ensemble": 1}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_every_option_learns(data, options):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_the_papers_layers(preset):
-    model = NeuralXC(preset=preset)
+    model = NeuralXC(preset=preset, ensemble=1)
     rows = model.memory(Shape(100, 50, 20, 500, 200), model.get_params())["rows of features"]
     assert rows == 2 * 16 * 50 * PRESETS[preset].inputs[0]
 

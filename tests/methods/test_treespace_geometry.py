@@ -167,11 +167,11 @@ def test_a_tree_is_learned_and_comes_back_from_its_state(geometry):
     common = MostCommon().fit(X[:400], Y[:400]).predict(X[400:], 3)
     assert hits > 0.8 > 2 * Y[np.arange(400, 500)[:, None], common.labels].mean()
     back = TreeSpace(**model.get_params())
-    back.n_labels_ = model.n_labels_
+    back.n_features_in_, back.n_labels_ = model.n_features_in_, model.n_labels_
     back.load_state(model.state())
-    again = back.blend_.rank(*back.encoder_.encode(X[400:]), 3)
-    assert np.array_equal(again[0], found.labels)
-    assert np.array_equal(again[1], found.scores)
+    again = back.predict(X[400:], 3)
+    assert np.array_equal(again.labels, found.labels)
+    assert np.array_equal(again.scores, found.scores)
     assert all(np.isfinite(array).all() for array in model.state().values())
 
 

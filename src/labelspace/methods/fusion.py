@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.fusion_combiner import Combiner
+from labelspace.methods.fusion_combiner import COLUMNS, Combiner
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
@@ -112,7 +112,7 @@ class Fusion(Method):
 
     def facts(self) -> dict[str, Any]:
         names = [name for name, _ in self.settings_]
-        weights = dict(zip(names, self.combiner_.weights.T[:-2:2], strict=True))
+        weights = dict(zip(names, self.combiner_.weights.T[:-2:COLUMNS], strict=True))
         return {
             "members": {name: [round(float(w), 3) for w in of] for name, of in weights.items()},
             "tilt": self.combiner_.tilt,

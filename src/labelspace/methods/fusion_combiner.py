@@ -1,11 +1,15 @@
 """What several methods say of the same candidates, weighed into one probability.
 
-A candidate is a label that any member lists for an example. Its features are each member's log odds
-(those of the last label on the list where the member left it out), whether the member listed it,
-and the log of the label's frequency. A logistic regression weighs them, with weights of their own
-for rare, middling and frequent labels:
+A candidate is a label that any member lists for an example. Its features are, of each member, the
+log odds (those of the last label on the list where the member left it out), whether the member
+listed it, and how far the log odds are above each of a few knots; and the log of the label's
+frequency. A logistic regression weighs them. Rare, middling and frequent labels each have weights
+of their own, held close to those of all:
 
     P(l | x) = sigmoid( w_band(l) . f(x, l) + b_band(l) )
+
+It learns from the likeliest candidates of each example alone: there are many more unlikely ones,
+and a line that fits those orders the first ranks badly. So does a line without knots.
 """
 
 from __future__ import annotations
@@ -27,8 +31,11 @@ from labelspace.search.votes import keep_best
 BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
 TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
 MOST_LOST = 0.8  # points of P@1 that the tail objective may cost on validation data
-_FEWEST = 50  # candidates a band needs to have weights of its own
 _STRENGTH = 1.0
+_OWN = 0.05  # scale of the features that speak for one band alone: what holds its weights close
+_LEARNED_FROM = 8  # candidates of an example
+KNOTS = np.array([0.0, 2.0, 4.0])
+COLUMNS = 2 + len(KNOTS)  # of a member
 LEAST = 1e-5  # probability that is told apart from none
 
 
@@ -55,14 +62,38 @@ def gather(rankings: Sequence[Ranking], log_counts: np.ndarray) -> Candidates:
         lowest.append(np.where(listed, values, np.inf).min(axis=1, initial=0.0))
     union = np.unique(np.concatenate(keys))
     rows, labels = np.divmod(union, n_labels)
-    features = np.zeros((len(union), 2 * len(rankings) + 1), np.float32)
+    features = np.zeros((len(union), COLUMNS * len(rankings) + 1), np.float32)
     for number, (mine, values, floor) in enumerate(zip(keys, odds, lowest, strict=True)):
-        places = np.searchsorted(union, mine)
-        features[:, 2 * number] = floor[rows]
-        features[places, 2 * number] = values
-        features[places, 2 * number + 1] = 1.0
+        places, own = np.searchsorted(union, mine), features[:, COLUMNS * number :]
+        own[:, 0] = floor[rows]
+        own[places, 0] = values
+        own[places, 1] = 1.0
+        own[:, 2:COLUMNS] = np.maximum(own[:, :1] - KNOTS, 0.0)
     features[:, -1] = log_counts[labels]
     return Candidates(rows, labels, features, n_examples)
+
+
+def _likeliest(found: Candidates) -> Candidates:
+    """Those of each example that the members, taken together, find likeliest."""
+    mean = found.features[:, :-1:COLUMNS].mean(axis=1)
+    order = np.lexsort((-mean, found.rows))
+    place = np.arange(len(order)) - np.searchsorted(found.rows, found.rows)
+    kept = np.sort(order[place < _LEARNED_FROM])
+    labels, features = found.labels[kept], found.features[kept]
+    return Candidates(found.rows[kept], labels, features, found.n_examples)
+
+
+def _by_band(features: np.ndarray, band: np.ndarray) -> np.ndarray:
+    """The features, and beside them those of each band and a one, zeros for all other labels."""
+    own = _OWN * np.hstack([features, np.ones((len(features), 1), np.float32)])
+    return np.hstack([features, *(own * (band == b)[:, None] for b in range(len(BANDS) + 1))])
+
+
+def _untaught(members: int) -> np.ndarray:
+    """Weights where there is nothing to learn them from: the sum of the members' log odds."""
+    weights = np.zeros(COLUMNS * members + 2)
+    weights[:-2:COLUMNS] = 1.0
+    return weights
 
 
 @dataclass
@@ -94,23 +125,18 @@ class Combiner:
         """On held-out examples with labels Y."""
         from sklearn.linear_model import LogisticRegression
 
-        start = np.zeros((len(BANDS) + 1, 2 * len(rankings) + 2))
+        start = np.zeros((len(BANDS) + 1, COLUMNS * len(rankings) + 2))
         counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
         combiner = cls(start, counts, Y_train.shape[0])
-        found = gather(rankings, combiner.log_counts)
+        found = _likeliest(gather(rankings, combiner.log_counts))
         hits = np.asarray(Y[found.rows, found.labels]).ravel() > 0
-        of_all = None
-        for band in (None, *range(len(BANDS) + 1)):
-            mine = np.full(len(hits), True) if band is None else combiner.band[found.labels] == band
-            enough = mine.sum() >= _FEWEST and 0 < hits[mine].sum() < mine.sum()
-            if enough:
-                model = LogisticRegression(C=_STRENGTH, max_iter=300)
-                model.fit(found.features[mine], hits[mine])
-                learned = np.append(model.coef_[0], model.intercept_[0])
-            if band is None:
-                of_all = learned if enough else np.append(np.ones(start.shape[1] - 1), 0.0)
-            else:
-                start[band] = learned if enough else of_all
+        if 0 < hits.sum() < len(hits):
+            model = LogisticRegression(C=_STRENGTH, max_iter=1000)
+            model.fit(_by_band(found.features, combiner.band[found.labels]), hits)
+            of_all, own = np.split(model.coef_[0], [start.shape[1] - 1])
+            start[:] = np.append(of_all, model.intercept_[0]) + _OWN * own.reshape(start.shape)
+        else:
+            start[:] = _untaught(len(rankings))
         return combiner
 
     def rank(self, rankings: Sequence[Ranking], k: int) -> Ranking:
@@ -197,10 +223,12 @@ def _rank_rows(  # type: ignore[no-untyped-def]
             while position < count and keys[position] // len(keys) == label:
                 member, place = divmod(keys[position] % len(keys), width)
                 said[member] = odds[member, place]
-                line += own[2 * member + 1]
+                line += own[COLUMNS * member + 1]
                 position += 1
             for member in range(members):
-                line += own[2 * member] * said[member]
+                line += own[COLUMNS * member] * said[member]
+                for number, knot in enumerate(KNOTS):
+                    line += own[COLUMNS * member + 2 + number] * max(said[member] - knot, 0.0)
             chance = factors[label] / (1.0 + np.exp(-min(max(line, -60.0), 60.0)))
             filled = keep_best(
                 np.float32(chance), label, best_scores[row], best_labels[row], filled

@@ -23,7 +23,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
-from labelspace.labels.clustering import TREE_KINDS, build_tree
+from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.hierarchicalxc_calibration import (
@@ -59,7 +59,10 @@ class HierarchicalXC(Method):
     name: ClassVar[str] = "hierarchicalxc"
     summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
     parameters: ClassVar[Mapping[str, Parameter]] = {
-        "tree": choice("how labels are put into a tree", *TREE_KINDS),
+        "tree": choice(
+            "how labels are put into a tree; mixed: the first by average link, others by kmeans",
+            *("mixed", *TREE_KINDS),
+        ),
         "fanout": integer("parts into which a balanced split divides", low=2),
         "leaf_size": integer(
             "labels that are not divided further; none: 100, and up to 200 labels form no tree",
@@ -73,7 +76,9 @@ class HierarchicalXC(Method):
             "width of the hidden layer of networks that judge the code, one a node; 0: linear",
             low=0,
         ),
-        "loss": choice("of the classifiers; both: trees take turns", *LOSSES),
+        "loss": choice(
+            "of the classifiers; both: logistic in the first tree, squared hinge in others", *LOSSES
+        ),
         "C": number(
             "weight of the losses against large weights; none: logistic 6, squared hinge 0.5",
             low=1e-6,
@@ -97,7 +102,7 @@ class HierarchicalXC(Method):
     def __init__(
         self,
         *,
-        tree: str = "kmeans",
+        tree: str = "mixed",
         fanout: int = 16,
         leaf_size: int | None = None,
         inputs: str = "raw",
@@ -110,7 +115,7 @@ class HierarchicalXC(Method):
         search: str = "beam",
         beam: int = 10,
         threshold: float = 0.5,
-        ensemble: int = 2,
+        ensemble: int = 3,
         validation: float | None = None,
         seed: int = 0,
     ) -> None:
@@ -174,7 +179,7 @@ class HierarchicalXC(Method):
         for member in range(self.ensemble):
             seed = self.seed + 1_000_003 * member  # far apart: neighbouring seeds share no tree
             tree = build_tree(
-                self.tree,  # type: ignore[arg-type]  # checked against the same names
+                self._kind_of(member),
                 *(X, Y),
                 fanout=self.fanout,
                 leaf_size=leaf_size,
@@ -196,8 +201,13 @@ class HierarchicalXC(Method):
             linear = lay_out(tree, weights)
         return Classifiers(tree.first_child, tree.label, linear, networks)
 
+    def _kind_of(self, member: int) -> TreeKind:
+        if self.tree == "mixed":
+            return "average" if member == 0 else "kmeans"
+        return self.tree  # type: ignore[return-value]  # checked against the same names
+
     def _loss_of(self, member: int) -> Loss:
-        logistic = self.loss == "logistic" or (self.loss == "both" and member % 2 == 0)
+        logistic = self.loss == "logistic" or (self.loss == "both" and member == 0)
         return "logistic" if logistic else "squared_hinge"
 
     def _predict(self, X: Features, k: int) -> Ranking:

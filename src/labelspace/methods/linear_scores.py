@@ -1,7 +1,8 @@
 """Scores of labels whose weights are sparse, in compiled loops, example by example.
 
-Examples are brought to length 1 on the way. All labels are scored by feature (`best`): the labels a feature speaks for are listed with it, and a
-short list by label (`scores_of`): each candidate's weights meet the example, spread out.
+Examples are brought to length 1 on the way. All labels are scored by feature (`best`): the labels a
+feature speaks for are listed with it, and a short list by label (`scores_of`): each candidate's
+weights meet the example, spread out.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ from labelspace.search.inner_product import build_index, index_bytes, restore_in
 from labelspace.search.voters import Voters, voter_bytes
 from labelspace.sparse import unit_rows
 
+FEW_EXAMPLES = 10_000
+
 
 class NeuralXC(Method):
     """Codes of features to codes of labels, decoded to probabilities."""
@@ -62,7 +64,11 @@ class NeuralXC(Method):
             low=0.0,
             none=True,
         ),
-        "ensemble": integer("networks whose logits are averaged", low=1),
+        "ensemble": integer(
+            "networks whose logits are averaged; none: 3 for fewer than 10,000 examples, else 1",
+            low=1,
+            none=True,
+        ),
         "neighbours": integer("training examples that vote; 0: none, as in the paper", low=0),
         "epochs": integer("passes over the training data at most, after pretraining", low=1),
         "batch_size": integer(
@@ -96,7 +102,7 @@ class NeuralXC(Method):
         samples: int = 1000,
         keep: float = 0.8,
         rare: float | None = 0.0,
-        ensemble: int = 1,
+        ensemble: int | None = None,
         neighbours: int = 10,
         epochs: int = 15,
         batch_size: int | None = None,
@@ -156,7 +162,7 @@ class NeuralXC(Method):
                 damping,
                 np.random.default_rng([self.seed, X.shape[1], learner]),
             )
-            for learner in range(self.ensemble)
+            for learner in range(_networks(self.ensemble, data.X.shape[0]))
         ]
         self.paths_ = [network.path for network in networks]
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
@@ -279,9 +285,11 @@ class NeuralXC(Method):
         return {**arrays, "blend": self.blend_.numbers}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.paths_ = [Path.restore(under(f"{n}.", arrays)) for n in range(self.ensemble)]
+        first = {name.partition(".")[0] for name in arrays}
+        networks = sorted(int(part) for part in first if part.isdigit())
+        self.paths_ = [Path.restore(under(f"{n}.", arrays)) for n in networks]
         vectors, voters = self._vectors(), under("voters.", arrays)
-        width = self.ensemble * _layers(self.get_params()).outputs[-1]
+        width = len(networks) * _layers(self.get_params()).outputs[-1]
         self.blend_ = Blend(
             restore_index(vectors, under("index.", arrays)),
             Voters.restore(voters, len(vectors), width) if voters else None,
@@ -292,7 +300,8 @@ class NeuralXC(Method):
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         inputs, outputs, _ = _layers(params)
-        batch, many = batch_of(params["batch_size"], shape.points), params["ensemble"]
+        batch = batch_of(params["batch_size"], shape.points)
+        many = _networks(params["ensemble"], shape.points)
 
         def looked_at(width: int, own: int) -> int:
             return width if width <= params["exact"] else params["samples"] + own
@@ -308,6 +317,13 @@ class NeuralXC(Method):
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
         return needs
+
+
+def _networks(given: int | None, n_examples: int) -> int:
+    """Averages pay where examples are few, and are cheap there."""
+    if given is not None:
+        return given
+    return 3 if n_examples < FEW_EXAMPLES else 1
 
 
 def _layers(params: Mapping[str, Any]) -> Layers:

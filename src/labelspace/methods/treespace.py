@@ -7,7 +7,8 @@ as the product, along the likeliest way from the root, of
     sigmoid(s <z(x), e_c> + b_c)        or, in a ball,  sigmoid(s (r - d(z(x), e_c)) + b_c)
 
 Search opens the likeliest nodes first and scores their children alone. The votes of near training
-examples stand beside it (`methods/blend.py`).
+examples stand beside it (`methods/blend.py`), and linear classifiers along the same tree
+(`methods/treespace_wide.py`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from labelspace.methods.treespace_space import (
     TreeVectors,
 )
 from labelspace.methods.treespace_start import centroids, feature_pace, log_odds
+from labelspace.methods.treespace_wide import LISTED, Wide, wide_bytes
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
 from labelspace.search.voters import Voters, voter_bytes
@@ -96,6 +98,7 @@ class TreeSpace(Method):
         ),
         "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
         "neighbours": integer("training examples that vote; 0: none", low=0),
+        "wide": flag("linear classifiers along the same tree stand beside its spaces"),
         "lean": number(
             "how far rare labels go before others that are all but as likely; none: as far as it "
             "costs next to nothing on the validation cut",
@@ -131,6 +134,7 @@ class TreeSpace(Method):
         validation: float | None = None,
         metric: str = "nDCG@5",
         neighbours: int = 10,
+        wide: bool = True,
         lean: float | None = None,
         beam: int = 0,
         consistent: bool = False,
@@ -157,6 +161,7 @@ class TreeSpace(Method):
         self.validation = validation
         self.metric = metric
         self.neighbours = neighbours
+        self.wide = wide
         self.lean = lean
         self.beam = beam
         self.consistent = consistent
@@ -261,6 +266,11 @@ class TreeSpace(Method):
             self._lean(cut, Y)
             if voters is not None and data.valid is None:  # nobody is left out of the vote
                 self.blend_.voters = voters.extended(self.embed, *valid)
+        self.wide_ = None
+        if self.wide and valid is not None and held is not None:
+            deep = Ranking(*self.blend_.rank(*held, min(LISTED, self.n_labels_)))
+            again = data.valid is None
+            self.wide_ = Wide.fit((X, Y), valid, deep, data.taxonomy, self.seed, again)
 
     def _lean(self, cut: tuple[np.ndarray, np.ndarray, csr_matrix], Y: csr_matrix) -> None:
         rarity = np.log(inverse_propensities(Y))
@@ -295,12 +305,16 @@ class TreeSpace(Method):
         return self.encoder_.encode(as_csr(X))[0]
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        labels, scores = self.blend_.rank(*self.encoder_.encode(as_csr(X)), k)
-        if self.consistent:
-            labels, scores = with_ancestors(
-                labels, scores, self.ancestors_.indptr, self.ancestors_.indices
-            )
-        return Ranking(labels, scores)
+        X, seen = as_csr(X), self.encoder_.encode(as_csr(X))
+        if self.wide_ is None:
+            best = Ranking(*self.blend_.rank(*seen, k))
+        else:
+            deep = Ranking(*self.blend_.rank(*seen, min(max(k, LISTED), self.n_labels_)))
+            best = self.wide_.rank(X, deep, k)
+        if not self.consistent:
+            return best
+        above = self.ancestors_.indptr, self.ancestors_.indices
+        return Ranking(*with_ancestors(best.labels, best.scores, *above))
 
     def facts(self) -> dict[str, Any]:
         tree = {
@@ -319,6 +333,8 @@ class TreeSpace(Method):
         parts = {"nodes": self.nodes_.arrays()}
         if self.blend_.voters is not None:
             parts["voters"] = self.blend_.voters.state()
+        if self.wide_ is not None:
+            parts["wide"] = self.wide_.state()
         return {
             **self.encoder_.arrays(),
             "dims": np.array(layout.dims, np.int64),
@@ -348,6 +364,8 @@ class TreeSpace(Method):
         voters = Voters.restore(kept, self.n_labels_, self.width) if kept else None
         self.blend_ = TreeBlend(index, voters, self.neighbours, arrays["blend"])
         self.blend_.lean = arrays.get("lean")
+        wide = _under("wide.", arrays)
+        self.wide_ = Wide.restore(wide, self.n_features_in_, self.n_labels_) if wide else None
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -363,6 +381,8 @@ class TreeSpace(Method):
         }
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
+        if params["wide"]:
+            needs["linear classifiers along the tree"] = wide_bytes(shape)
         return needs
 
 
