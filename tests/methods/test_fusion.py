@@ -8,8 +8,10 @@ from scipy.sparse import csr_matrix
 
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import evaluate, measure
+from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion, member_settings
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner, gather
+from labelspace.methods.linear_ranker import LinearRanker
 from labelspace.methods.ranking import Ranking
 from support.planted import planted
 
@@ -105,10 +107,21 @@ def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
     assert tilted["P@1"] >= plain["P@1"] - 0.8
 
 
-def test_members_are_chosen_by_the_number_of_examples_or_named():
-    assert "dxml" in member_settings("auto", 5000)
-    assert "hyperbolic" in member_settings("auto", 500_000)
-    assert list(member_settings("knn, linear", 10)) == ["knn", "linear"]
+def test_members_are_chosen_by_the_size_of_the_data_or_named():
+    few, many = Shape(5000, 2000, 150, 300_000, 12_000), Shape(500_000, 10**6, 10**5, 10**8, 10**6)
+    assert list(member_settings("auto", few)) == ["knn", "linear", "dxml"]
+    assert list(member_settings("auto", many)) == ["knn", "linear", "hierarchicalxc"]
+    assert list(member_settings("knn, linear", few)) == ["knn", "linear"]
+
+
+def test_members_learn_from_held_out_examples_in_the_end():
+    X, Y = planted(300, seed=3)
+    model = Fusion(members="knn,dxml,linear", validation=0.3).fit(X, Y)
+    knn, dxml, linear = model.members_
+    assert knn.Y_.shape[0] == 300
+    assert dxml.voters_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
+    everything = LinearRanker.fit(X, Y, C=0.5).weights
+    np.testing.assert_allclose(linear.ranker_.weights.toarray(), everything.toarray(), atol=1e-6)
 
 
 @pytest.mark.parametrize("members", ["knn,nosuch", "fusion", ""])

@@ -131,6 +131,15 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         padded.labels[:, : best.k], padded.scores[:, : best.k] = best.labels, best.scores
         return padded
 
+    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+        """Learn anew from these examples, which hold those of `fit` and of its validation cut.
+
+        What was chosen and calibrated on the cut stays. False, and nothing happens, for a method
+        that cannot, or for which it would cost as much as all of `fit` did.
+        """
+        del X, Y, taxonomy
+        return False
+
     @abstractmethod
     def _fit(self, data: TrainingData) -> None:
         """Learn; set attributes that end in an underscore."""

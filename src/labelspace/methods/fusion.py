@@ -1,16 +1,17 @@
 """Fusion: several methods list labels, and a combiner learned on held-out examples weighs them.
 
-The members see different things: a linear classifier a label, what raw neighbours carry, and a
-learned space. Each lists the labels it finds likely; `fusion_combiner` turns what all of them say
-of a label into one calibrated probability. With objective="psp" rare labels are lifted as far as
-validation data allow at little cost in P@1; the members stay as they are.
+The members see different things: a linear classifier a label, classifiers along trees, what raw
+neighbours carry, and a learned space. Each lists the labels it finds likely; `fusion_combiner`
+turns what all of them say of a label into one calibrated probability. With objective="psp" rare
+labels are lifted as far as validation data allow at little cost in P@1; the members stay as they
+are.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -19,17 +20,22 @@ from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner
+from labelspace.methods.linear import usual_negatives
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
 from labelspace.nn.trainer import cut_validation
 
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+
 MOST_VALIDATED = 4000
 FEW_EXAMPLES = 30_000
-# A space for few examples is an ensemble that trains in seconds; for many, one quick learner.
-FOR_FEW: dict[str, dict[str, Any]] = {"linear": {}, "knn": {}, "dxml": {}}
-FOR_MANY: dict[str, dict[str, Any]] = {"linear": {}, "knn": {}, "hyperbolic": {"epochs": 4}}
-CHEAP = ("knn", "most-common", "random")  # fitted again on all examples in no time
+Settings = dict[str, dict[str, Any]]
+TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0}
+
+
+CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
 
 
 class Fusion(Method):
@@ -38,7 +44,7 @@ class Fusion(Method):
     name: ClassVar[str] = "fusion"
     summary: ClassVar[str] = "linear, neighbours and a learned space, weighed on held-out examples"
     parameters: ClassVar[Mapping[str, Parameter]] = {
-        "members": text("methods, separated by commas; auto: by the number of examples"),
+        "members": text("methods, separated by commas; auto: by the size of the data"),
         "objective": choice(
             "what the ranking is for: precision, or rare labels", "precision", "psp"
         ),
@@ -83,7 +89,7 @@ class Fusion(Method):
         else:
             rows, cut = np.arange(X.shape[0]), np.arange(0)
         held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
-        settings = member_settings(self.members, X.shape[0])
+        settings = member_settings(self.members, Shape.of(X, Y))
         self.settings_ = [
             (name, {**given, "seed": self.seed + 7919 * turn})
             for turn in range(self.ensemble)
@@ -100,9 +106,19 @@ class Fusion(Method):
         self.combiner_ = Combiner.fit(rankings, held[1], Y[rows])
         if self.objective == "psp":
             self.combiner_.choose_tilt(rankings, held[1], Y[rows])
+        if len(cut):
+            self._learn_rest(X, Y, cut, data.taxonomy)
+
+    def _learn_rest(
+        self, X: csr_matrix, Y: csr_matrix, cut: np.ndarray, taxonomy: Taxonomy | None
+    ) -> None:
+        """Members that can also learn from the examples that were held out to weigh them."""
+        quickly = X.shape[0] <= FEW_EXAMPLES
         for member in self.members_:
-            if member.name in CHEAP and len(cut):
-                member.fit(X, Y)
+            if member.learns_more:
+                member.partial_fit(X[cut], Y[cut])
+            elif quickly or member.name in CHEAP:
+                member.relearn(X, Y, taxonomy)
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:
         return [member.predict(X, self.shortlist) for member in self.members_]
@@ -141,15 +157,24 @@ class Fusion(Method):
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         needs: dict[str, int] = {}
-        for name, given in member_settings(params["members"], shape.points).items():
+        for name, given in member_settings(params["members"], shape).items():
             method = method_class(name)
             of = method.memory(shape, method(**given).get_params())
             needs |= {f"{name}: {purpose}": size for purpose, size in of.items()}
         return needs
 
 
-def member_settings(members: str, n_examples: int) -> dict[str, dict[str, Any]]:
-    """Parameters of each member by its name."""
-    if members == "auto":
-        return FOR_FEW if n_examples < FEW_EXAMPLES else FOR_MANY
-    return {name.strip(): {} for name in members.split(",")}
+def member_settings(members: str, shape: Shape) -> Settings:
+    """Parameters of each member by its name.
+
+    A linear classifier a label sees more than classifiers along trees, where labels are few enough
+    for it. A learned space takes the longest to train: with many examples, one quick learner.
+    """
+    if members != "auto":
+        return {name.strip(): {} for name in members.split(",")}
+    chosen: Settings = {"knn": {}, "linear": {}}
+    if usual_negatives(shape) == "hard":
+        chosen["hierarchicalxc"] = TREES
+    if shape.points < FEW_EXAMPLES:
+        chosen["dxml"] = {"ensemble": 1, "more_epochs": 0}
+    return chosen

@@ -162,6 +162,10 @@ class HierarchicalXC(Method):
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
             self._learn(X, Y, data.taxonomy)
 
+    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+        self._learn(X, Y, taxonomy)
+        return True
+
     def _inputs(self, X: csr_matrix, data: TrainingData) -> Inputs:
         if self.inputs == "raw":
             return Inputs(self.inputs, None)

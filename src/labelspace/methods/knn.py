@@ -6,9 +6,10 @@ score(l | x) = sum_{i in N(x)} s_i^p y_il / sum_{i in N(x)} s_i^p,   s_i = cos(x
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
@@ -17,6 +18,9 @@ from labelspace.methods.ranking import Ranking
 from labelspace.search.neighbours import rank_votes
 from labelspace.search.sparse_neighbours import SparseNeighbours
 from labelspace.sparse import pack_csr, unpack_csr
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
 
 
 class KNN(Method):
@@ -38,6 +42,11 @@ class KNN(Method):
     def _fit(self, data: TrainingData) -> None:
         self.neighbours_ = SparseNeighbours.of(as_csr(data.X))
         self.Y_ = data.Y
+
+    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+        del taxonomy
+        self.neighbours_, self.Y_ = SparseNeighbours.of(X), Y
+        return True
 
     def _predict(self, X: Features, k: int) -> Ranking:
         near, cosines = self.neighbours_.search(as_csr(X), min(self.neighbours, self.Y_.shape[0]))

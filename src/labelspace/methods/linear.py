@@ -14,7 +14,7 @@ c, and the sigmoid that makes h a probability, come from a validation cut.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -31,7 +31,11 @@ from labelspace.nn.calibration import fit_platt
 from labelspace.parallel import cores
 from labelspace.sparse import checked_features, unit_rows
 
-MOST_WORK = 2e9  # labels times non-zeros of X: above, negatives are the hard ones
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+
+MOST_WORK = 2e9  # of a pass over all examples for each label: above, negatives are the hard ones
+EXAMPLE_WORK = 10  # an example costs as much as so many of its non-zeros
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)  # of the short list's score that are tried
 UNTRIED_SHARE = 0.1  # where there is no validation cut
 FEW_EXAMPLES = 20_000  # up to here it is trained again on all, the validation cut included
@@ -110,7 +114,7 @@ class Linear(Method):
             self._learn(X, Y)
 
     def _learn(self, X: csr_matrix, Y: csr_matrix) -> None:
-        kind = self.negatives or ("all" if X.nnz * Y.shape[1] <= MOST_WORK else "hard")
+        kind = self.negatives or usual_negatives(Shape.of(X, Y))
         self.shortlister_, candidates = None, None
         if kind == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
@@ -123,6 +127,11 @@ class Linear(Method):
             C=self.C or usual,
             prune=self.prune, tolerance=self.tolerance, passes=self.passes, seed=self.seed,
         )  # fmt: skip
+
+    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+        del taxonomy
+        self._learn(X, Y)
+        return True
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> None:
         """Choose c and the sigmoid on held-out examples."""
@@ -180,8 +189,7 @@ class Linear(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        work = shape.feature_nnz * shape.labels
-        kind = params["negatives"] or ("all" if work <= MOST_WORK else "hard")
+        kind = params["negatives"] or usual_negatives(shape)
         per_example = shape.feature_nnz / max(1, shape.points)
         # A weight needs an example of the label, or a negative, in which its feature is seen.
         seen = min(float(shape.features), 20.0 * per_example)
@@ -194,3 +202,9 @@ class Linear(Method):
             needs["short lists"] = 36 * shape.points * k
             needs["the short list's weights"] = int(16 * shape.label_nnz * per_example)
         return needs
+
+
+def usual_negatives(shape: Shape) -> str:
+    """All other examples, where that is not too much work."""
+    work = shape.labels * (shape.feature_nnz + EXAMPLE_WORK * shape.points)
+    return "all" if work <= MOST_WORK else "hard"
