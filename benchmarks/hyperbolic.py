@@ -29,7 +29,7 @@ from labelspace.data.dataset import Dataset
 from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.hyperbolic import Hyperbolic
-from labelspace.nn.trainer import cut_validation
+from labelspace.methods.validation import cut_validation
 from labelspace.search.points import ExactNeighbours
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")

@@ -25,9 +25,9 @@ from labelspace.methods.base import Method
 from labelspace.methods.baselines import MostCommon, Random
 from labelspace.methods.neuralxc import NeuralXC
 from labelspace.methods.neuralxc_network import PRESETS
+from labelspace.methods.validation import cut_validation
 from labelspace.nn.callbacks import Callback
 from labelspace.nn.history import History
-from labelspace.nn.trainer import cut_validation
 from labelspace.sparse import unit_rows
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")

@@ -9,7 +9,7 @@ from labelspace.errors import TrainingError
 from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.glas import GLaS
-from labelspace.nn.trainer import cut_validation
+from labelspace.methods.validation import cut_validation
 from support.planted import planted
 
 SMALL = {"dim": 16, "epochs": 12, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
@@ -130,7 +130,7 @@ def test_every_training_example_votes_under_its_own_number(data):
 
 def test_a_long_validation_cut_is_bounded_and_the_rest_is_trained_on(data, monkeypatch):
     (X, Y), _ = data
-    monkeypatch.setattr("labelspace.methods.glas_rules.MOST_VALIDATED", 20)
+    monkeypatch.setattr("labelspace.methods.validation.MOST_VALIDATED", 20)
     trained = []
     monkeypatch.setattr(
         GLaS, "train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []

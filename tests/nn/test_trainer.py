@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from labelspace.errors import CheckpointError, TrainingError
+from labelspace.methods.validation import cut_validation
 from labelspace.nn.callbacks import Callback, Checkpoint
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 
 
 def quadratic(target=3.0, lr=0.1, score=None):

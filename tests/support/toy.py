@@ -11,7 +11,8 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.base import Method, as_csr
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.methods.ranking import Ranking
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.methods.validation import cut_validation
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 
 
 class Toy(Method):

@@ -29,10 +29,11 @@ from labelspace.methods.dxml_rules import batch, hidden_layers, learners, passes
 from labelspace.methods.dxml_votes import Rule, Voters, widened
 from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, layers, number
 from labelspace.methods.ranking import Ranking
+from labelspace.methods.validation import cut_validation
 from labelspace.nn.encoder import Encoder, unit_array
 from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
 from labelspace.nn.rows import RowAdam, SparseLinear, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
 from labelspace.search.sparse_neighbours import SparseNeighbours
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from labelspace.methods.linear import usual_negatives
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
-from labelspace.nn.trainer import cut_validation
+from labelspace.methods.validation import cut_validation
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -168,13 +169,14 @@ def member_settings(members: str, shape: Shape) -> Settings:
     """Parameters of each member by its name.
 
     A linear classifier a label sees more than classifiers along trees, where labels are few enough
-    for it. A learned space takes the longest to train: with many examples, one quick learner.
+    for it. A learned space takes the longest to train, and torch: it is left out with many
+    examples, and where the extra is not installed.
     """
     if members != "auto":
         return {name.strip(): {} for name in members.split(",")}
     chosen: Settings = {"knn": {}, "linear": {}}
     if usual_negatives(shape) == "hard":
         chosen["hierarchicalxc"] = TREES
-    if shape.points < FEW_EXAMPLES:
+    if shape.points < FEW_EXAMPLES and find_spec("torch"):
         chosen["dxml"] = {"ensemble": 1, "more_epochs": 0}
     return chosen

@@ -31,12 +31,13 @@ from labelspace.methods.blend import Blend
 from labelspace.methods.explanation import Explanation, explain
 from labelspace.methods.glas_growth import Counts, grow, passes_to_grow
 from labelspace.methods.glas_objective import BatchObjective
-from labelspace.methods.glas_rules import batch_of, dimension, pace, validation_share
+from labelspace.methods.glas_rules import batch_of, dimension, pace
 from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, layers, number
 from labelspace.methods.ranking import Ranking
+from labelspace.methods.validation import cut_validation, validation_share
 from labelspace.nn.encoder import Encoder, unit_array
 from labelspace.nn.rows import RowAdam, RowTable, SparseLinear, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.inner_product import build_index, index_bytes, restore_index
 from labelspace.search.voters import Voters, voter_bytes

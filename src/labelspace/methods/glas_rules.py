@@ -12,7 +12,6 @@ MANY_LABELS = 25_000
 MANY_EXAMPLES = 50  # of a label
 RARE_PER_LABEL = 3.0
 STEPS_AN_EPOCH = 160
-LEAST_VALIDATED, MOST_VALIDATED = 1000, 4000
 
 
 def dimension(wanted: int | None, n_labels: int) -> int:
@@ -25,13 +24,6 @@ def batch_of(wanted: int | None, n_examples: int) -> int:
     if wanted is not None:
         return wanted
     return int(2 ** np.clip(np.floor(np.log2(max(1.0, n_examples / STEPS_AN_EPOCH))), 5, 9))
-
-
-def validation_share(wanted: float | None, n_examples: int) -> float:
-    """2 % of the examples, up to 10 % where these are fewer than 1,000, and 4,000 at most."""
-    if wanted is None:
-        wanted = max(0.02, min(0.1, LEAST_VALIDATED / n_examples))
-    return min(wanted, MOST_VALIDATED / n_examples)
 
 
 def pace(wanted: float | None, features: np.ndarray, labels: np.ndarray) -> np.ndarray | None:

@@ -29,10 +29,11 @@ from labelspace.methods.hyperbolic_objective import BatchObjective
 from labelspace.methods.hyperbolic_space import INTO, OPTIMISERS, Space
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
+from labelspace.methods.validation import cut_validation
 from labelspace.nn.calibration import fit_platt
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowAdam, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, cut_validation
+from labelspace.nn.trainer import Learner, TorchOptimiser
 from labelspace.search.lorentz import build_neighbours, restore_neighbours
 from labelspace.search.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 from labelspace.sparse import pack_csr, unit_rows, unpack_csr

@@ -22,11 +22,11 @@ from scipy.sparse import csr_matrix
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.glas_rules import validation_share
 from labelspace.methods.linear_ranker import LinearRanker
 from labelspace.methods.linear_shortlist import Shortlister, as_candidates
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
 from labelspace.methods.ranking import Ranking
+from labelspace.methods.validation import validation_share
 from labelspace.nn.calibration import fit_platt
 from labelspace.parallel import cores
 from labelspace.sparse import checked_features, unit_rows

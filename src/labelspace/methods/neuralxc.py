@@ -26,14 +26,15 @@ from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.blend import Blend
 from labelspace.methods.glas_growth import Counts
-from labelspace.methods.glas_rules import batch_of, pace, validation_share
+from labelspace.methods.glas_rules import batch_of, pace
 from labelspace.methods.neuralxc_network import PRESETS, Layers, Network, Path, optimiser, under
 from labelspace.methods.neuralxc_objective import BatchObjective
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
+from labelspace.methods.validation import cut_validation, validation_share
 from labelspace.nn.encoder import unit_array
 from labelspace.nn.history import watch
-from labelspace.nn.trainer import Learner, Trainer, cut_validation
+from labelspace.nn.trainer import Learner, Trainer
 from labelspace.search.inner_product import build_index, index_bytes, restore_index
 from labelspace.search.voters import Voters, voter_bytes
 from labelspace.sparse import unit_rows

@@ -22,7 +22,7 @@ from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.glas_rules import batch_of, validation_share
+from labelspace.methods.glas_rules import batch_of
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.seq2seq_model import (
@@ -36,8 +36,9 @@ from labelspace.methods.seq2seq_model import (
 from labelspace.methods.seq2seq_objective import WritingObjective
 from labelspace.methods.seq2seq_outputs import Outputs, plan_outputs
 from labelspace.methods.seq2seq_search import OFF, Writer
+from labelspace.methods.validation import cut_validation, validation_share
 from labelspace.nn.calibration import fit_platt
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.sparse import checked_features
 
 if TYPE_CHECKING:

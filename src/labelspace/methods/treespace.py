@@ -25,7 +25,7 @@ from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.glas_rules import batch_of, validation_share
+from labelspace.methods.glas_rules import batch_of
 from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, number
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.treespace_geometry import GEOMETRIES
@@ -40,8 +40,9 @@ from labelspace.methods.treespace_space import (
 )
 from labelspace.methods.treespace_start import centroids, feature_pace, log_odds
 from labelspace.methods.treespace_wide import LISTED, Wide, wide_bytes
+from labelspace.methods.validation import cut_validation, validation_share
 from labelspace.nn.rows import RowAdam, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer, cut_validation
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.voters import Voters, voter_bytes
 from labelspace.sparse import pack_csr, unpack_csr
 

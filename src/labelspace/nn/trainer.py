@@ -252,15 +252,6 @@ class Trainer:
             getattr(callback, event)(self)
 
 
-def cut_validation(
-    n_rows: int, fraction: float = 0.05, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """(training rows, validation rows): a seeded cut of the given share, both sorted."""
-    order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
-    size = min(round(fraction * n_rows), n_rows - 1)
-    return np.sort(order[size:]), np.sort(order[:size])
-
-
 @contextmanager
 def _interrupt_between_batches() -> Iterator[threading.Event]:
     """Ctrl-C waits for the end of a batch, so that a checkpoint never holds half an update.
