@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import evaluate, measure
+from labelspace.evaluation.thresholds import choose_threshold
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion, member_settings
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner, gather
@@ -100,11 +101,17 @@ def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
     Y = csr_matrix(Y.multiply(rng.random(Y.shape) < kept))
     combiner = Combiner.fit(members, Y, Y)
     plain = evaluate(combiner.rank(members, 5), Y, Y)
-    combiner.choose_tilt(members, Y, Y)
-    assert combiner.tilt > 0
-    tilted = evaluate(combiner.rank(members, 5), Y, Y)
+    combiner.choose_tilts("psp", members, Y, Y)
+    assert 0 < combiner.tilts[0] <= combiner.tilts[1]
+    best = combiner.rank(members, 5)
+    tilted = evaluate(best, Y, Y)
+    assert tilted["PSP@1"] > plain["PSP@1"]
     assert tilted["PSP@5"] > plain["PSP@5"]
     assert tilted["P@1"] >= plain["P@1"] - 0.8
+    assert (np.diff(best.scores, axis=1) <= 0).all()
+    sets = choose_threshold(combiner.rank(members, 20), Y, "macro-f1")
+    combiner.choose_tilts("f1", members, Y, Y)
+    assert choose_threshold(combiner.rank(members, 20), Y, "macro-f1").macro_f1 >= sets.macro_f1
 
 
 def test_members_are_chosen_by_the_size_of_the_data_or_named():
@@ -138,12 +145,16 @@ def test_the_compiled_ranking_is_that_of_the_gathered_candidates():
         member.labels[short, 9:], member.scores[short, 9:] = -1, 0.0
     members = [Ranking(m.labels[:, :12], m.scores[:, :12]) for m in members]
     combiner = Combiner.fit(members, Y, Y)
-    combiner.set_tilt(0.4)
+    combiner.tilt(0.0, 0.4)
     found = gather(members, combiner.log_counts)
     own = combiner.weights[combiner.band[found.labels]]
     line = (found.features * own[:, :-1]).sum(axis=1) + own[:, -1]
-    scores = combiner.lift[found.labels] ** 0.4 / (1 + np.exp(-line))
-    expected = csr_matrix((scores, (found.rows, found.labels)), Y.shape)
-    best, reference = combiner.rank(members, 6), Ranking.from_sparse(expected, 6)
-    np.testing.assert_allclose(best.scores, reference.scores, rtol=1e-5)
-    np.testing.assert_array_equal(best.labels, reference.labels)
+    chances = csr_matrix((1 / (1 + np.exp(-line)), (found.rows, found.labels)), Y.shape).toarray()
+    best = combiner.rank(members, 6)
+    tilted = chances * combiner.lift**0.4
+    for row in range(150):
+        first = np.argmax(chances[row])
+        others = [label for label in np.argsort(-tilted[row], kind="stable") if label != first]
+        assert best.labels[row].tolist() == [first, *others[:5]]
+        expected = [chances[row, first], *tilted[row, others[:5]]]
+        np.testing.assert_allclose(best.scores[row], expected, rtol=1e-5)

@@ -23,6 +23,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace.evaluation.metrics import measure
+from labelspace.evaluation.thresholds import MACRO_F1, choose_threshold
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.ranking import Ranking
 from labelspace.parallel import over_rows
@@ -30,6 +31,7 @@ from labelspace.search.votes import keep_best
 
 BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
 TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
+SET_SIZE = 20  # labels that a set is chosen from
 MOST_LOST = 0.8  # points of P@1 that the tail objective may cost on validation data
 _STRENGTH = 1.0
 _OWN = 0.05  # scale of the features that speak for one band alone: what holds its weights close
@@ -98,16 +100,17 @@ def _untaught(members: int) -> np.ndarray:
 
 @dataclass
 class Combiner:
-    """Weights (bands, features + 1), the offset last; `tilt` lifts rare labels.
+    """Weights (bands, features + 1), the offset last; `tilts` lift rare labels.
 
     A label ranks by P(l | x) * lift_l ** tilt, where the lift is its inverse propensity over the
-    largest of all: tilt=0 ranks by probability.
+    largest of all, so that 0 ranks by probability. The first rank has a tilt of its own, no larger
+    than that of the others: P@1 is decided there alone.
     """
 
     weights: np.ndarray
     counts: np.ndarray
     n_points: int
-    tilt: float = 0.0
+    tilts: tuple[float, float] = (0.0, 0.0)
     lift: np.ndarray = field(init=False)
     log_counts: np.ndarray = field(init=False)
     band: np.ndarray = field(init=False)
@@ -118,7 +121,7 @@ class Combiner:
         self.band = np.digitize(self.counts, BANDS)
         inverse = inverse_propensities(self.counts, self.n_points)
         self.lift = (inverse / inverse.max(initial=1.0)).astype(np.float32)
-        self.set_tilt(self.tilt)
+        self.tilt(*self.tilts)
 
     @classmethod
     def fit(cls, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> Self:
@@ -155,33 +158,48 @@ class Combiner:
         over_rows(labels.shape[1], block)
         return best
 
-    def set_tilt(self, tilt: float) -> None:
-        self.tilt, self.factors = tilt, self.lift ** np.float32(tilt)
+    def tilt(self, first: float, others: float) -> None:
+        """Rank by these tilts from now on."""
+        self.tilts = first, others
+        self.factors = self.lift ** np.array([[first], [others]], np.float32)
 
-    def choose_tilt(self, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> None:
-        """The tilt with the best PSP@5 among those that cost little P@1."""
+    def choose_tilts(
+        self, objective: str, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix
+    ) -> None:
+        """Those that serve the objective best on held-out examples with labels Y.
 
-        def figures(tilt: float) -> tuple[float, float]:
-            self.set_tilt(tilt)
-            best = self.rank(rankings, 5)
-            return measure("P@1", best, Y, Y_train), measure("PSP@5", best, Y, Y_train)
+        "psp"  PSP@1 by the first rank, as far as it costs little P@1; then PSP@5 by the others
+        "f1"   macro-F1 of the sets that the best threshold makes
+        """
 
-        found = {tilt: figures(tilt) for tilt in TILTS}
-        allowed = [tilt for tilt in TILTS if found[tilt][0] >= found[0.0][0] - MOST_LOST]
-        self.set_tilt(max(allowed, key=lambda tilt: found[tilt][1]))
+        def figure(name: str, first: float, others: float) -> float:
+            self.tilt(first, others)
+            if name == MACRO_F1:
+                return choose_threshold(self.rank(rankings, SET_SIZE), Y, MACRO_F1).macro_f1
+            return measure(name, self.rank(rankings, 5), Y, Y_train)
+
+        if objective == "f1":
+            best = max(TILTS, key=lambda tilt: figure(MACRO_F1, tilt, tilt))
+            self.tilt(best, best)
+            return
+        least = figure("P@1", 0.0, 0.0) - MOST_LOST
+        allowed = [tilt for tilt in TILTS if figure("P@1", tilt, tilt) >= least]
+        first = max(allowed, key=lambda tilt: figure("PSP@1", tilt, tilt))
+        larger = [tilt for tilt in TILTS if tilt >= first]
+        self.tilt(first, max(larger, key=lambda tilt: figure("PSP@5", first, tilt)))
 
     def state(self) -> dict[str, np.ndarray]:
         return {
             "combiner.weights": self.weights,
             "combiner.counts": self.counts,
-            "combiner.numbers": np.array([self.n_points, self.tilt], np.float64),
+            "combiner.numbers": np.array([self.n_points, *self.tilts], np.float64),
         }
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        n_points, tilt = arrays["combiner.numbers"].tolist()
+        n_points, first, others = arrays["combiner.numbers"].tolist()
         weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
-        return cls(weights, counts, int(n_points), tilt)
+        return cls(weights, counts, int(n_points), (first, others))
 
 
 def _log_odds(scores: np.ndarray) -> np.ndarray:
@@ -201,6 +219,7 @@ def _rank_rows(  # type: ignore[no-untyped-def]
     keys = np.empty(members * width, np.int64)
     odds, lowest = np.empty((members, width)), np.empty(members)
     said = np.empty(members)
+    listed, chances = np.empty(len(keys), np.int64), np.empty(len(keys), np.float32)
     for row in range(n):
         count = 0
         for member in range(members):
@@ -214,7 +233,7 @@ def _rank_rows(  # type: ignore[no-untyped-def]
                     keys[count] = labels[member, row, place] * len(keys) + ballot
                     count += 1
         keys[:count].sort()  # a label's ballots stand side by side
-        filled = position = 0
+        position = n_listed = first = 0
         while position < count:
             label = keys[position] // len(keys)
             own = weights[band[label]]
@@ -229,7 +248,19 @@ def _rank_rows(  # type: ignore[no-untyped-def]
                 line += own[COLUMNS * member] * said[member]
                 for number, knot in enumerate(KNOTS):
                     line += own[COLUMNS * member + 2 + number] * max(said[member] - knot, 0.0)
-            chance = factors[label] / (1.0 + np.exp(-min(max(line, -60.0), 60.0)))
-            filled = keep_best(
-                np.float32(chance), label, best_scores[row], best_labels[row], filled
-            )
+            listed[n_listed] = label
+            chances[n_listed] = 1.0 / (1.0 + np.exp(-min(max(line, -60.0), 60.0)))
+            if factors[0, label] * chances[n_listed] > factors[0, listed[first]] * chances[first]:
+                first = n_listed
+            n_listed += 1
+        if n_listed == 0:
+            continue
+        best_labels[row, 0] = listed[first]
+        best_scores[row, 0] = factors[0, listed[first]] * chances[first]
+        filled = 0
+        for place in range(n_listed):
+            if place != first:
+                value = factors[1, listed[place]] * chances[place]
+                filled = keep_best(
+                    value, listed[place], best_scores[row, 1:], best_labels[row, 1:], filled
+                )
