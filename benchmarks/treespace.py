@@ -1,23 +1,26 @@
 """TreeSpace: what each of its parts is worth, and what its search costs as the tree grows.
 
-    python benchmarks/treespace.py ablations FOLDER... [--settings NAME,...] [--set NAME=VALUE]
+    python benchmarks/treespace.py ablations FOLDER... [--rows N] [--settings NAME,...]
+                                   [--set NAME=VALUE]
     python benchmarks/treespace.py search [--labels 1000,10000,100000,1000000] [--queries N]
 
 Each writes benchmarks/results/treespace-PART.json and a table beside it. FOLDER holds train and
-test files with a taxonomy. `search` grows a synthetic tree of 16 children a node with labels on its
-leaves, and asks for examples that lie near a leaf's path.
+test files with a taxonomy; --rows draws so many training examples. What is compared is the tree of
+spaces: but for `wide`, the linear classifiers that stand beside it are left out. `search` grows a
+synthetic tree of 16 children a node with labels on its leaves, and asks for examples that lie near
+a leaf's path.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kept import keep
 from labelspace.data import read_split
 from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import joined
@@ -31,10 +34,10 @@ from labelspace.methods.treespace_nodes import Nodes
 from labelspace.methods.treespace_search import TreeIndex
 from labelspace.methods.treespace_space import Layout
 
-RESULTS = Path(__file__).parent / "results"
 METRICS = ("P@1", "P@3", "P@5", "PSP@3", "PSP@5")
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
+    "wide": {"wide": True},
     "no-prediction": {"prediction": 0.0},
     "top-levels-first": {"level_weight": 0.5},
     "deep-levels-first": {"level_weight": 2.0},
@@ -53,11 +56,13 @@ BEAMS = (0, 8, 16, 32, 64)
 
 
 def ablations(
-    folders: list[Path], names: list[str], changes: dict[str, Any]
-) -> list[dict[str, Any]]:
-    rows = []
+    folders: list[Path], n_rows: int | None, names: list[str], changes: dict[str, Any]
+) -> None:
     for folder in folders:
         train, test = read_split(folder)
+        if n_rows is not None:
+            order = np.random.default_rng(0).permutation(len(train))
+            train = train.take(np.sort(order[:n_rows]))
         pipeline = pipeline_for(train, "tfidf")
         X, X_test = pipeline.fit_transform(train), pipeline.transform(test)
         taxonomy = joined([train.taxonomy, test.taxonomy], test.names())
@@ -65,9 +70,9 @@ def ablations(
         counts = np.bincount(train.labels.indices, minlength=train.n_labels)
         for name in names:
             start = time.perf_counter()
-            model = TreeSpace(**{**changes, **SETTINGS[name]})
+            model = TreeSpace(**{"wide": False, **changes, **SETTINGS[name]})
             model.fit(X, train.labels, taxonomy=train.taxonomy)
-            row: dict[str, Any] = {"set": folder.name, "setting": name}
+            row: dict[str, Any] = {"set": folder.name, "rows": len(train), "setting": name}
             row["train_s"] = time.perf_counter() - start
             best = model.predict(X_test, RANKED)
             found = evaluate(best, test.labels, train.labels, bands=False)
@@ -77,9 +82,7 @@ def ablations(
                 by_level = evaluate_levels(best, test.labels, counts, levels, single_path=single)
                 row["exact path"] = by_level["exact path"]
                 row["hierarchical F1"] = by_level["hierarchical"]["F1"]
-            rows.append(row)
-            print(row, flush=True)
-    return rows
+            keep("treespace-ablations", [row], ("set", "rows", "setting"))
 
 
 def synthetic_index(n_labels: int, beam: int, rng: np.random.Generator) -> tuple[TreeIndex, Layout]:
@@ -122,8 +125,7 @@ def synthetic_queries(index: TreeIndex, layout: Layout, n: int, rng: np.random.G
     return queries, targets
 
 
-def search(sizes: list[int], n_queries: int) -> list[dict[str, Any]]:
-    rows = []
+def search(sizes: list[int], n_queries: int) -> None:
     for n_labels in sizes:
         for beam in BEAMS:
             rng = np.random.default_rng(n_labels)
@@ -143,9 +145,7 @@ def search(sizes: list[int], n_queries: int) -> list[dict[str, Any]]:
                 "share of exact P@5": hits,
                 "same best 5": float((labels == reference).all(axis=1).mean()),
             }
-            rows.append(row)
-            print(row, flush=True)
-    return rows
+            keep("treespace-search", [row], ("labels", "beam"))
 
 
 def _hits(ranking: Ranking, targets: np.ndarray) -> float:
@@ -162,22 +162,12 @@ def _milliseconds(index: TreeIndex, queries: np.ndarray, exact: bool) -> float:
     return 1e3 * float(np.median(times))
 
 
-def save(name: str, rows: list[dict[str, Any]]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"treespace-{name}.json").write_text(json.dumps(rows, indent=2))
-    head = list(rows[0])
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in rows:
-        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
-        lines.append("| " + " | ".join(cells) + " |")
-    (RESULTS / f"treespace-{name}.md").write_text("\n".join(lines) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parts = parser.add_subparsers(dest="part", required=True)
     one = parts.add_parser("ablations")
     one.add_argument("folders", nargs="+", type=Path)
+    one.add_argument("--rows", type=int, help="training examples; all by default")
     one.add_argument("--settings", default=",".join(SETTINGS))
     one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     two = parts.add_parser("search")
@@ -186,9 +176,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.part == "ablations":
         changes = TreeSpace.parse_parameters(dict(pair.split("=") for pair in given.set))
-        save("ablations", ablations(given.folders, given.settings.split(","), changes))
+        ablations(given.folders, given.rows, given.settings.split(","), changes)
     else:
-        save("search", search([int(n) for n in given.labels.split(",")], given.queries))
+        search([int(n) for n in given.labels.split(",")], given.queries)
 
 
 if __name__ == "__main__":
