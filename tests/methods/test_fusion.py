@@ -12,8 +12,11 @@ from labelspace.evaluation.thresholds import choose_threshold
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion, member_settings
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner, gather
+from labelspace.methods.knn import KNN
+from labelspace.methods.linear import Linear
 from labelspace.methods.linear_ranker import LinearRanker
 from labelspace.methods.ranking import Ranking
+from labelspace.nn.callbacks import Checkpoint
 from support.planted import planted
 
 
@@ -158,3 +161,25 @@ def test_the_compiled_ranking_is_that_of_the_gathered_candidates():
         assert best.labels[row].tolist() == [first, *others[:5]]
         expected = [chances[row, first], *tilted[row, others[:5]]]
         np.testing.assert_allclose(best.scores[row], expected, rtol=1e-5)
+
+
+def test_members_that_an_interrupted_run_finished_are_not_trained_again(tmp_path, monkeypatch):
+    X, Y = planted(300, seed=3)
+    whole = Fusion(members="linear,knn").fit(X, Y)
+    fitted = []
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KNN, "_fit", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            Fusion(members="linear,knn").fit(X, Y, callbacks=[Checkpoint(tmp_path)])
+    fit = Linear._fit
+    monkeypatch.setattr(Linear, "_fit", lambda self, data: (fitted.append(1), fit(self, data)))
+    again = [Checkpoint(tmp_path, resume=True)]
+    resumed = Fusion(members="linear,knn").fit(X, Y, callbacks=again)
+    assert not fitted
+    np.testing.assert_array_equal(resumed.predict(X, 5).labels, whole.predict(X, 5).labels)
+    Fusion(members="linear,knn").fit(X, Y, callbacks=[Checkpoint(tmp_path / "new")])
+    assert fitted

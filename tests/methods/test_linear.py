@@ -158,7 +158,7 @@ def test_a_validation_set_of_the_callers_is_used(monkeypatch):
     seen = []
     learn = Linear._learn
     monkeypatch.setattr(
-        Linear, "_learn", lambda self, X, Y: (seen.append(len(Y.indptr)), learn(self, X, Y))
+        Linear, "_learn", lambda self, X, Y, *_: (seen.append(len(Y.indptr)), learn(self, X, Y))
     )
     Linear().fit(X[:200], Y[:200], valid=(X[200:], Y[200:]))
     assert seen == [201]  # once, and on all of them

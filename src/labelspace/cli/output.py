@@ -13,7 +13,7 @@ import typer
 from labelspace.nn.callbacks import Callback
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
     from labelspace.nn.trainer import Trainer
 
@@ -72,20 +72,33 @@ def _cell(value: Any) -> str:
 
 
 class ProgressBar(Callback):
-    """A bar over the batches of a training run."""
+    """A bar over the batches of a training run, or over the parts of other work.
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+    name  of the part of a run that it shows
+    """
+
+    def __init__(self, progress: Progress, name: str = "") -> None:
+        self.progress, self.name = progress, f"{name} " if name else ""
+        self.works: dict[str, TaskID] = {}
+
+    def within(self, part: str) -> Callback:
+        return ProgressBar(self.progress, f"{self.name}{part}")
+
+    def on_work(self, what: str, done: int, total: int) -> None:
+        if what not in self.works:
+            self.works[what] = self.progress.add_task(f"{self.name}{what}", total=total)
+        self.progress.update(self.works[what], completed=done, visible=done < total)
 
     def on_start(self, run: Trainer) -> None:
-        self.task = self.progress.add_task("training", total=run.epochs * run.steps_per_epoch)
+        total = run.epochs * run.steps_per_epoch
+        self.task = self.progress.add_task(f"{self.name}training", total=total)
 
     def on_batch(self, run: Trainer) -> None:
         at = run.progress
         self.progress.update(
             self.task,
             completed=at.epoch * run.steps_per_epoch + at.step,
-            description=f"epoch {at.epoch + 1}/{run.epochs} loss {run.loss:.4f}",
+            description=f"{self.name}epoch {at.epoch + 1}/{run.epochs} loss {run.loss:.4f}",
         )
 
     def on_end(self, run: Trainer) -> None:

@@ -26,6 +26,7 @@ from labelspace.methods.parameters import SEED, Parameter, choice, integer, numb
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
 from labelspace.methods.validation import cut_validation
+from labelspace.nn.callbacks import listeners
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -98,18 +99,34 @@ class Fusion(Method):
             for name, given in settings.items()
         ]
         self.members_ = [method_class(name)(**given) for name, given in self.settings_]
-        for member in self.members_:
-            member.fit(
-                *(X[rows], Y[rows]),
-                valid=held if held[1].nnz else None,
-                taxonomy=data.taxonomy,
-            )
+        for place, member in enumerate(self.members_):
+            self._teach(member, place, (X[rows], Y[rows]), held if held[1].nnz else None, data)
         rankings = self._rankings(held[0])
         self.combiner_ = Combiner.fit(rankings, held[1], Y[rows])
         if self.objective != "precision":
             self.combiner_.choose_tilts(self.objective, rankings, held[1], Y[rows])
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
+
+    def _teach(
+        self,
+        member: Method,
+        place: int,
+        train: tuple[csr_matrix, csr_matrix],
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        """Fit a member, or take it as an interrupted run has left it behind."""
+        own = listeners(data.callbacks, f"{place + 1}-{member.name}")
+        identity = f"{data.identity}-{place}"
+        kept = next((found for at in own if (found := at.finished(identity)) is not None), None)
+        if kept is not None:
+            member.n_features_in_, member.n_labels_ = train[0].shape[1], train[1].shape[1]
+            member.load_state(kept)
+            return
+        member.fit(*train, valid=valid, taxonomy=data.taxonomy, callbacks=own)
+        for at in own:
+            at.finish(identity, member.state())
 
     def _learn_rest(
         self, X: csr_matrix, Y: csr_matrix, cut: np.ndarray, taxonomy: Taxonomy | None

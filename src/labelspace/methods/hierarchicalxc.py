@@ -15,7 +15,7 @@ path probability, found best first or by beam search, it is a probabilistic labe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,6 +40,7 @@ from labelspace.methods.hierarchicalxc_search import Classifiers, Search, averag
 from labelspace.methods.hierarchicalxc_training import CELLS_AT_A_TIME, train_edges
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
+from labelspace.nn.callbacks import Callback, teller
 from labelspace.nn.coordinate import Loss
 
 if TYPE_CHECKING:
@@ -154,13 +155,13 @@ class HierarchicalXC(Method):
         rows, held = cut(X.shape[0], 0.0 if data.valid else self.validation, self.seed)
         valid_X, valid_Y = data.valid or (X[held], Y[held])
         self.inputs_ = self._inputs(X[rows], data)
-        self._learn(X[rows], Y[rows], data.taxonomy)
+        self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks)
         self.line_ = AS_IT_IS
         if valid_Y.nnz:
             labels, scores = self._rank(as_csr(valid_X), min(LOOKED_AT, Y.shape[1]))
             self.line_ = fit_line(labels, scores, valid_Y)
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
-            self._learn(X, Y, data.taxonomy)
+            self._learn(X, Y, data.taxonomy, data.callbacks)
 
     def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._learn(X, Y, taxonomy)
@@ -174,7 +175,13 @@ class HierarchicalXC(Method):
             self.history_ = history
         return Inputs(self.inputs, encoder)
 
-    def _learn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> None:
+    def _learn(
+        self,
+        X: csr_matrix,
+        Y: csr_matrix,
+        taxonomy: Taxonomy | None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         """All trees and their classifiers."""
         seen = self.inputs_(X)
         leaf_size = self.leaf_size or (FLAT if Y.shape[1] <= FLAT else LEAF_SIZE)
@@ -191,17 +198,28 @@ class HierarchicalXC(Method):
                 taxonomy=taxonomy,
             )
             self.trees_.append(tree)
-            self.classifiers_.append(self._classifiers(seen, Y, tree, self._loss_of(member), seed))
+            tell = teller(callbacks, f"tree {member + 1} of {self.ensemble}", len(tree) - 1)
+            loss = self._loss_of(member)
+            self.classifiers_.append(self._classifiers(seen, Y, tree, loss, seed, tell))
 
     def _classifiers(
-        self, seen: csr_matrix, Y: csr_matrix, tree: LabelTree, loss: Loss, seed: int
+        self,
+        seen: csr_matrix,
+        Y: csr_matrix,
+        tree: LabelTree,
+        loss: Loss,
+        seed: int,
+        tell: Callable[[int], None],
     ) -> Classifiers:
         C, width = self.C or DEFAULT_C[loss], self.node_hidden
         linear, networks = NO_LINEAR, NO_NETWORKS
         if width:
             networks = train_networks(seen, Y, tree, width=width, loss=loss, C=C, seed=seed)
         else:
-            weights = train_edges(seen, Y, tree, loss=loss, C=C, prune=self.prune, seed=seed)
+            weights = train_edges(
+                *(seen, Y, tree),
+                loss=loss, C=C, prune=self.prune, seed=seed, progress=tell,
+            )  # fmt: skip
             linear = lay_out(tree, weights)
         return Classifiers(tree.first_child, tree.label, linear, networks)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numba import njit
@@ -25,6 +25,7 @@ def train_edges(
     C: float,
     prune: float,
     seed: int,
+    progress: Callable[[int], None] | None = None,
 ) -> csr_matrix:
     """Weights (nodes, features + 1) of P(node | parent, x); the last column is the bias.
 
@@ -36,7 +37,8 @@ def train_edges(
     parts = [csr_matrix((1, X.shape[1] + 1), dtype=np.float32)]
     for number, (start, stop) in enumerate(_blocks(tree, np.diff(reach.indptr))):
         tasks = edge_tasks(reach, tree, start, stop)
-        parts.append(solve(X, tasks, loss=loss, C=C, prune=prune, seed=seed + 1_000_003 * number))
+        own = seed + 1_000_003 * number
+        parts.append(solve(X, tasks, loss=loss, C=C, prune=prune, seed=own, progress=progress))
     weights = csr_matrix(vstack(parts, "csr"))
     return weights + _certain(reach, tree, weights.shape[1], loss)
 

@@ -13,7 +13,7 @@ c, and the sigmoid that makes h a probability, come from a validation cut.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from labelspace.methods.parameters import SEED, Parameter, choice, integer, numb
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import validation_share
 from labelspace.nn.calibration import fit_platt
+from labelspace.nn.callbacks import Callback, teller
 from labelspace.parallel import cores
 from labelspace.sparse import checked_features, unit_rows
 
@@ -107,13 +108,13 @@ class Linear(Method):
         rows.sort()
         valid = data.valid or (X[held], Y[held])
         self.numbers_ = np.array([UNTRIED_SHARE, 1.0, 0.0])
-        self._learn(X[rows], Y[rows])
+        self._learn(X[rows], Y[rows], data.callbacks)
         if valid[1].nnz:
             self._calibrate(as_csr(valid[0]), valid[1], Y[rows])
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
-            self._learn(X, Y)
+            self._learn(X, Y, data.callbacks)
 
-    def _learn(self, X: csr_matrix, Y: csr_matrix) -> None:
+    def _learn(self, X: csr_matrix, Y: csr_matrix, callbacks: Sequence[Callback] = ()) -> None:
         kind = self.negatives or usual_negatives(Shape.of(X, Y))
         self.shortlister_, candidates = None, None
         if kind == "hard":
@@ -126,6 +127,7 @@ class Linear(Method):
             loss="logistic" if self.loss == "logistic" else "squared_hinge",
             C=self.C or usual,
             prune=self.prune, tolerance=self.tolerance, passes=self.passes, seed=self.seed,
+            progress=teller(callbacks, "classifiers", int(np.count_nonzero(Y.getnnz(axis=0)))),
         )  # fmt: skip
 
     def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
