@@ -55,6 +55,14 @@ ThresholdFor = Annotated[
         help="Choose a threshold on held-out data for micro-f1, macro-f1 or precision=0.9.",
     ),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="TIME",
+        help="Train for so long at most, as 90s, 10m or 2h; for methods with a budget (fusion).",
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="A model directory, as `train --out` writes it.")]
 
 
@@ -111,3 +119,17 @@ def propensity_constants(text: str) -> tuple[float, float]:
             f"--propensity {text}: expected two numbers such as 0.55,1.5"
         ) from None
     return a, b
+
+
+def seconds(budget: str) -> float:
+    """90s, 10m, 2h or a plain number of seconds."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    text = budget.strip().lower()
+    unit = units.get(text[-1:])
+    try:
+        found = float(text[:-1] if unit else text) * (unit or 1.0)
+    except ValueError:
+        found = -1.0
+    if not 0.0 < found < float("inf"):
+        raise ParameterError(f"--budget {budget}: expected a time such as 90s, 10m or 2h")
+    return found

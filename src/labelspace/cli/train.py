@@ -32,6 +32,7 @@ def train(
     set_: options.Settings = None,
     features: options.Features = None,
     valid: Annotated[Path | None, typer.Option(help="Held-out data for early stopping.")] = None,
+    budget: options.Budget = None,
     threshold_for: options.ThresholdFor = None,
     text: options.Text = "",
     label: options.Label = "",
@@ -60,7 +61,12 @@ def train(
     from labelspace.nn.history import History
     from labelspace.store import size_in_bytes
 
-    params = method_class(method).parse_parameters({"seed": str(seed), **options.settings(set_)})
+    chosen = {"seed": str(seed), **options.settings(set_)}
+    if budget is not None:
+        if "budget" not in method_class(method).parameters:
+            raise LabelspaceError(f"--budget: {method} has no budget; take --method fusion")
+        chosen["budget"] = str(options.seconds(budget))
+    params = method_class(method).parse_parameters(chosen)
     unfinished = out.with_name(out.name + ".checkpoint")
     _settle_unfinished(unfinished, resume, restart)
     stages = Stages(quiet=as_json)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner
-from labelspace.methods.linear import usual_negatives
+from labelspace.methods.fusion_members import FEW_EXAMPLES, Clock, steps
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
 MOST_VALIDATED = 4000
-FEW_EXAMPLES = 30_000
-Settings = dict[str, dict[str, Any]]
-TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0}
-
-
 CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
 
 
@@ -51,6 +45,12 @@ class Fusion(Method):
             "what the ranking is for: precision, rare labels, or sets of a good F1 for every label",
             *("precision", "psp", "f1"),
         ),
+        "budget": number(
+            "seconds that training may take: with auto, members are added while they fit; none: no "
+            "limit",
+            low=0.0,
+            none=True,
+        ),
         "shortlist": integer("labels that each member lists", low=5, high=1000),
         "validation": number("share cut off to learn the combination", low=0.001, high=0.5),
         "ensemble": integer("copies of each member, each with a seed of its own", low=1),
@@ -62,6 +62,7 @@ class Fusion(Method):
         *,
         members: str = "auto",
         objective: str = "precision",
+        budget: float | None = None,
         shortlist: int = 30,
         validation: float = 0.1,
         ensemble: int = 1,
@@ -69,6 +70,7 @@ class Fusion(Method):
     ) -> None:
         self.members = members
         self.objective = objective
+        self.budget = budget
         self.shortlist = shortlist
         self.validation = validation
         self.ensemble = ensemble
@@ -92,21 +94,40 @@ class Fusion(Method):
         else:
             rows, cut = np.arange(X.shape[0]), np.arange(0)
         held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
-        settings = member_settings(self.members, Shape.of(X, Y))
-        self.settings_ = [
-            (name, {**given, "seed": self.seed + 7919 * turn})
-            for turn in range(self.ensemble)
-            for name, given in settings.items()
-        ]
-        self.members_ = [method_class(name)(**given) for name, given in self.settings_]
-        for place, member in enumerate(self.members_):
-            self._teach(member, place, (X[rows], Y[rows]), held if held[1].nnz else None, data)
+        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data)
         rankings = self._rankings(held[0])
         self.combiner_ = Combiner.fit(rankings, held[1], Y[rows])
         if self.objective != "precision":
             self.combiner_.choose_tilts(self.objective, rankings, held[1], Y[rows])
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
+
+    def _teach_all(
+        self,
+        train: tuple[csr_matrix, csr_matrix],
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        """All members, or as many as there is time for, but one at least."""
+        clock = Clock(self.budget)
+        clock.look(*train, self.seed)
+        plan = steps(self.members, Shape.of(*train), self.budget)
+        self.settings_: list[tuple[str, dict[str, Any]]] = []
+        self.members_: list[Method] = []
+        for place in range(self.ensemble * len(plan)):
+            step, turn = plan[place % len(plan)], place // len(plan)
+            if self.members_ and not clock.allows(step, self._twice(step.name, train[0].shape[0])):
+                continue
+            seed = self.seed + step.settings.get("seed", 0) + 7919 * turn
+            settings = {**step.settings, "seed": seed}
+            member = method_class(step.name)(**settings)
+            self._teach(member, place, train, valid, data)
+            self.settings_.append((step.name, settings))
+            self.members_.append(member)
+
+    def _twice(self, name: str, n_examples: int) -> bool:
+        """Whether a member learns again from all examples once it is weighed."""
+        return name in CHEAP or n_examples <= FEW_EXAMPLES
 
     def _teach(
         self,
@@ -132,11 +153,10 @@ class Fusion(Method):
         self, X: csr_matrix, Y: csr_matrix, cut: np.ndarray, taxonomy: Taxonomy | None
     ) -> None:
         """Members that can also learn from the examples that were held out to weigh them."""
-        quickly = X.shape[0] <= FEW_EXAMPLES
         for member in self.members_:
             if member.learns_more:
                 member.partial_fit(X[cut], Y[cut])
-            elif quickly or member.name in CHEAP:
+            elif self._twice(member.name, X.shape[0]):
                 member.relearn(X, Y, taxonomy)
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:
@@ -146,10 +166,12 @@ class Fusion(Method):
         return self.combiner_.rank(self._rankings(as_csr(X)), k)
 
     def facts(self) -> dict[str, Any]:
-        names = [name for name, _ in self.settings_]
-        weights = dict(zip(names, self.combiner_.weights.T[:-2:COLUMNS], strict=True))
+        weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
         return {
-            "members": {name: [round(float(w), 3) for w in of] for name, of in weights.items()},
+            "members": [
+                {"name": name, "weights": own}
+                for (name, _), own in zip(self.settings_, weights, strict=True)
+            ],
             "tilts": self.combiner_.tilts,
         }
 
@@ -176,25 +198,8 @@ class Fusion(Method):
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         needs: dict[str, int] = {}
-        for name, given in member_settings(params["members"], shape).items():
+        for name, given, _ in steps(params["members"], shape, params["budget"]):
             method = method_class(name)
             of = method.memory(shape, method(**given).get_params())
             needs |= {f"{name}: {purpose}": size for purpose, size in of.items()}
         return needs
-
-
-def member_settings(members: str, shape: Shape) -> Settings:
-    """Parameters of each member by its name.
-
-    A linear classifier a label sees more than classifiers along trees, where labels are few enough
-    for it. A learned space takes the longest to train, and torch: it is left out with many
-    examples, and where the extra is not installed.
-    """
-    if members != "auto":
-        return {name.strip(): {} for name in members.split(",")}
-    chosen: Settings = {"knn": {}, "linear": {}}
-    if usual_negatives(shape) == "hard":
-        chosen["hierarchicalxc"] = TREES
-    if shape.points < FEW_EXAMPLES and find_spec("torch"):
-        chosen["dxml"] = {"ensemble": 1, "more_epochs": 0}
-    return chosen

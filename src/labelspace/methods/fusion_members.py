@@ -1,0 +1,97 @@
+"""Which members a fusion has: by the size of the data, by name, or as many as the time allows."""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.methods.base import Shape
+from labelspace.methods.hierarchicalxc import HierarchicalXC
+from labelspace.methods.linear import usual_negatives
+
+FEW_EXAMPLES = 30_000
+SAMPLE = 2000  # examples that a tree is trained on to see how quick this machine is on such data
+TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0}
+SPACE: dict[str, Any] = {"ensemble": 1, "more_epochs": 0}
+
+
+class Step(NamedTuple):
+    """A member, and what training it takes, as a multiple of one tree of classifiers."""
+
+    name: str
+    settings: dict[str, Any]
+    cost: float = 0.0
+
+
+# What a member adds for the time it takes falls from step to step; costs are those measured on
+# bibtex, flipkart and debtags.
+LADDER = (
+    Step("knn", {}, 0.05),
+    Step("hierarchicalxc", {**TREES, "ensemble": 1}, 1.0),
+    Step("linear", {}, 3.0),
+    Step("hierarchicalxc", {**TREES, "ensemble": 2, "seed": 1}, 2.0),
+    Step("dxml", SPACE, 10.0),
+    Step("glas", {}, 8.0),
+    Step("dxml", {**SPACE, "seed": 1}, 10.0),
+    Step("dxml", {**SPACE, "seed": 2}, 10.0),
+)
+NEEDS_TORCH = ("dxml", "glas")
+
+
+def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
+    """The members to train, in this order.
+
+    A linear classifier a label sees more than classifiers along trees, where labels are few enough
+    for it. A learned space takes the longest to train, and torch: it is left out with many
+    examples, and where the extra is not installed.
+    """
+    if members != "auto":
+        return [Step(name.strip(), {}) for name in members.split(",")]
+    has_torch = find_spec("torch") is not None
+    if budget is not None:
+        return [step for step in LADDER if has_torch or step.name not in NEEDS_TORCH]
+    chosen = [Step("knn", {}), Step("linear", {})]
+    if usual_negatives(shape) == "hard":
+        chosen.append(Step("hierarchicalxc", TREES))
+    if shape.points < FEW_EXAMPLES and has_torch:
+        chosen.append(Step("dxml", SPACE))
+    return chosen
+
+
+class Clock:
+    """Says whether there is time for another member.
+
+    seconds  that all training may take; None: no limit
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds, self.start = seconds, time.monotonic()
+        self.tree = 0.0  # seconds that a tree is expected to take
+        self.promised = 0.0  # seconds of work to come for members that are trained already
+
+    def look(self, X: csr_matrix, Y: csr_matrix, seed: int) -> None:
+        """Train a tree on a sample, to know what one takes on all examples."""
+        if self.seconds is None:
+            return
+        rows = np.random.default_rng([seed, X.shape[0]]).permutation(X.shape[0])[:SAMPLE]
+        start = time.monotonic()
+        HierarchicalXC(**TREES, ensemble=1, validation=0.0).fit(X[rows], Y[rows])
+        self.tree = (time.monotonic() - start) * X.shape[0] / max(1, len(rows))
+
+    def allows(self, step: Step, twice: bool) -> bool:
+        """Whether the member fits into the time left; it is then taken to be trained.
+
+        twice  whether it is trained again in the end
+        """
+        if self.seconds is None:
+            return True
+        left = self.seconds - (time.monotonic() - self.start) - self.promised
+        needed = step.cost * self.tree
+        if needed * (1 + twice) > left:
+            return False
+        self.promised += twice * needed
+        return True

@@ -1,0 +1,60 @@
+"""Members of a fusion: those that suit the data, and no more than the time allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from labelspace.methods import fusion_members
+from labelspace.methods.base import Shape
+from labelspace.methods.fusion import Fusion
+from labelspace.methods.fusion_members import LADDER, Clock, Step, steps
+from support.planted import planted
+
+FEW = Shape(5000, 2000, 150, 300_000, 12_000)
+MANY = Shape(500_000, 10**6, 10**5, 10**8, 10**6)
+
+
+def names(members, shape, budget=None):
+    return [step.name for step in steps(members, shape, budget)]
+
+
+def test_members_suit_the_size_of_the_data_or_are_named():
+    assert names("auto", FEW) == ["knn", "linear", "dxml"]
+    assert names("auto", MANY) == ["knn", "linear", "hierarchicalxc"]
+    assert names("knn, linear", FEW) == ["knn", "linear"]
+
+
+def test_without_torch_there_is_no_learned_space(monkeypatch):
+    monkeypatch.setattr(fusion_members, "find_spec", lambda _: None)
+    assert names("auto", FEW) == ["knn", "linear"]
+    assert set(names("auto", FEW, 60.0)) == {"knn", "linear", "hierarchicalxc"}
+
+
+def test_a_member_is_taken_while_it_fits(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(fusion_members.time, "monotonic", lambda: now[0])
+    clock = Clock(60.0)
+    clock.tree = 2.0
+    assert clock.allows(Step("a", {}, 10.0), twice=False)  # 20 s of 60
+    now[0] += 25.0
+    assert clock.allows(Step("b", {}, 5.0), twice=True)  # 20 s of the 35 left
+    now[0] += 10.0
+    assert not clock.allows(Step("c", {}, 8.0), twice=False)  # 25 left, of which 10 are promised
+    assert clock.allows(Step("d", {}, 7.0), twice=False)
+    assert Clock(None).allows(Step("e", {}, 1e9), twice=True)
+
+
+@pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, len(LADDER))])
+def test_a_budget_has_one_member_at_least_and_all_if_there_is_time(budget, count, monkeypatch):
+    quick = {"epochs": 1}
+    few = tuple(
+        step._replace(settings={**step.settings, **quick})
+        if step.name in ("dxml", "glas")
+        else step
+        for step in LADDER
+    )
+    monkeypatch.setattr(fusion_members, "LADDER", few)
+    X, Y = planted(300)
+    model = Fusion(budget=budget).fit(X, Y)
+    assert len(model.members_) == count
+    assert model.predict(X, 5).labels.shape == (300, 5)
