@@ -56,3 +56,22 @@ def test_without_examples_held_out_there_is_nobody_to_weigh_it(parts):
     assert TreeSpace(**small, validation=0.0).fit(X, Y).wide_ is None
     assert TreeSpace(**small, wide=False).fit(X, Y).wide_ is None
     assert TreeSpace(**small).fit(X, Y).wide_ is not None
+
+
+def test_the_spaces_are_weighed_without_the_votes_of_those_held_out(parts, monkeypatch):
+    """An example that votes for itself would make them look perfect."""
+    heard = []
+    fit = Wide.fit
+
+    def watched(train, held, deep, *rest):
+        heard.append(measure("P@1", deep, held[1], train[1]))
+        return fit(train, held, deep, *rest)
+
+    monkeypatch.setattr(Wide, "fit", watched)
+    rng = np.random.default_rng(0)
+    X, Y = parts[0]
+    Y = Y[rng.permutation(Y.shape[0])]  # there is nothing to learn, but by heart
+    small = {"dim": 12, "top_dim": 8, "width": 16, "epochs": 1, "validation": 0.2}
+    model = TreeSpace(**small).fit(X, Y)
+    assert len(model.blend_.voters) == X.shape[0]
+    assert heard[0] < 60

@@ -261,17 +261,17 @@ class TreeSpace(Method):
             near = None if held is None else held[0]
             voters = Voters.build(self.embed, X, Y, self.seed, near)
         self.blend_ = TreeBlend(self._index(), voters, self.neighbours)
-        if valid is not None and held is not None:
-            cut = (*held, valid[1])
-            self.blend_.fit(*cut, lambda *best: measure(self.metric, Ranking(*best), cut[2], Y))
-            self._lean(cut, Y)
-            if voters is not None and data.valid is None:  # nobody is left out of the vote
-                self.blend_.voters = voters.extended(self.embed, *valid)
         self.wide_ = None
-        if self.wide and valid is not None and held is not None:
+        if valid is None or held is None:
+            return
+        cut, again = (*held, valid[1]), data.valid is None
+        self.blend_.fit(*cut, lambda *best: measure(self.metric, Ranking(*best), cut[2], Y))
+        self._lean(cut, Y)
+        if self.wide:
             deep = Ranking(*self.blend_.rank(*held, min(LISTED, self.n_labels_)))
-            again = data.valid is None
             self.wide_ = Wide.fit((X, Y), valid, deep, data.taxonomy, self.seed, again)
+        if voters is not None and again:  # in the end, nobody is left out of the vote
+            self.blend_.voters = voters.extended(self.embed, *valid)
 
     def _lean(self, cut: tuple[np.ndarray, np.ndarray, csr_matrix], Y: csr_matrix) -> None:
         rarity = np.log(inverse_propensities(Y))
