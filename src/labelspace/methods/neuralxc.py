@@ -40,6 +40,7 @@ from labelspace.search.voters import Voters, voter_bytes
 from labelspace.sparse import unit_rows
 
 FEW_EXAMPLES = 10_000
+LABEL_PACE = 0.05
 
 
 class NeuralXC(Method):
@@ -76,7 +77,13 @@ class NeuralXC(Method):
             "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
         ),
         "lr": number("learning rate of Adam", low=0.0),
-        "label_pace": number("share of it for the vectors that decode labels", low=0.0, high=1.0),
+        "label_pace": number(
+            "share of it for the vectors that decode labels; none: 0.05, more where these are "
+            "sampled and so move in fewer steps",
+            low=0.0,
+            high=1.0,
+            none=True,
+        ),
         "patience": integer("epochs without a better validation score before it stops", low=1),
         "validation": number(
             "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
@@ -108,7 +115,7 @@ class NeuralXC(Method):
         epochs: int = 15,
         batch_size: int | None = None,
         lr: float = 0.008,
-        label_pace: float = 0.05,
+        label_pace: float | None = None,
         patience: int = 3,
         validation: float | None = None,
         metric: str = "nDCG@5",
@@ -215,9 +222,16 @@ class NeuralXC(Method):
             for number, network in enumerate(networks)
             for name, tensor in network.tensors().items()
         }
-        adam = optimiser(networks, self.lr, self.label_pace, self.alpha, self.beta)
+        adam = optimiser(networks, self.lr, self._label_pace(Y.shape[1]), self.alpha, self.beta)
         learner = Learner(tensors, objective, adam, None if valid is None else score)
         return trainer.run(learner, X.shape[0])
+
+    def _label_pace(self, n_labels: int) -> float:
+        """A label that is sampled in one step of ten has a tenth of the steps to get anywhere."""
+        if self.label_pace is not None:
+            return self.label_pace
+        rarely = n_labels / self.samples if n_labels > self.exact else 1.0
+        return min(1.0, LABEL_PACE * max(1.0, rarely))
 
     def _finish(
         self,
