@@ -12,7 +12,7 @@ from labelspace import Tagger
 from labelspace.errors import ParameterError
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.hierarchicalxc import HierarchicalXC
-from labelspace.methods.hierarchicalxc_calibration import AS_IT_IS, cut, fit_line, frequencies
+from labelspace.methods.hierarchicalxc_calibration import cut
 from labelspace.nn.callbacks import Callback, Checkpoint
 from labelspace.nn.encoder import unit_array
 from labelspace.sparse import unit_rows
@@ -151,26 +151,6 @@ def test_given_examples_calibrate_and_none_are_held_out():
     X = valid[0]
     assert gloomy.predict(X, 1).scores.mean() < 0.2
     assert usual.predict(X, 1).scores.mean() > 0.7
-
-
-def test_the_line_of_a_known_distortion_is_found():
-    rng = np.random.default_rng(0)
-    truth = rng.uniform(0.02, 0.98, (3000, 4))
-    Y = csr_matrix((rng.random(truth.shape) < truth).astype(np.float32))
-    odds = np.log(truth / (1 - truth))
-    stated = 1 / (1 + np.exp(-(0.5 * odds - 1.0)))
-    labels = np.tile(np.arange(4), (3000, 1))
-    line = fit_line(labels, stated, Y)
-    np.testing.assert_allclose(line, [2.0, 2.0], rtol=0.1)
-    np.testing.assert_allclose(frequencies(labels, stated, line), truth, atol=0.05)
-
-
-def test_extremes_and_padding_have_scores():
-    scores = frequencies(np.array([[3, 1, -1]]), np.array([[1.0, 0.0, 0.0]]), AS_IT_IS)
-    np.testing.assert_allclose(scores, [[1.0, 0.0, 0.0]], atol=1e-5)
-    assert scores[0, 2] == 0.0
-    none = fit_line(np.full((2, 3), -1), np.zeros((2, 3)), csr_matrix((2, 5), dtype=np.float32))
-    assert np.array_equal(none, AS_IT_IS)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from labelspace.nn.calibration import fit_platt
+from labelspace.nn.calibration import (
+    AS_IT_IS,
+    fit_line,
+    fit_platt,
+    log_odds,
+    probabilities,
+)
 
 
 def test_it_finds_the_line_behind_the_hits():
@@ -25,3 +32,24 @@ def test_separable_data_stay_finite():
     line = fit_platt(np.arange(100.0), np.arange(100) > 50)
     assert np.isfinite(line).all()
     assert line[0] > 0
+
+
+def test_the_line_of_a_known_distortion_is_found():
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.02, 0.98, (3000, 4))
+    Y = csr_matrix((rng.random(truth.shape) < truth).astype(np.float32))
+    odds = np.log(truth / (1 - truth))
+    stated = 1 / (1 + np.exp(-(0.5 * odds - 1.0)))
+    labels = np.tile(np.arange(4), (3000, 1))
+    line = fit_line(labels, log_odds(stated), Y)
+    np.testing.assert_allclose(line, [2.0, 2.0], rtol=0.1)
+    np.testing.assert_allclose(probabilities(labels, log_odds(stated), line), truth, atol=0.05)
+
+
+def test_extremes_and_padding_have_scores():
+    odds = log_odds(np.array([[1.0, 0.0, 0.0]]), least=1e-6)
+    scores = probabilities(np.array([[3, 1, -1]]), odds, AS_IT_IS)
+    np.testing.assert_allclose(scores, [[1.0, 0.0, 0.0]], atol=1e-5)
+    assert scores[0, 2] == 0.0
+    none = fit_line(np.full((2, 3), -1), np.zeros((2, 3)), csr_matrix((2, 5), dtype=np.float32))
+    assert np.array_equal(none, AS_IT_IS)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.nn.calibration import fit_platt
+from labelspace.nn.calibration import fit_line, log_odds, probabilities
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.voters import Voters
 
@@ -50,7 +50,7 @@ class Blend:
         """Choose all numbers on a validation cut; score(labels, scores) is what w maximises."""
         k = min(_CALIBRATED, Y.shape[1])
         labels, logits = self.index.search(queries, k)
-        self.numbers[:2] = fit_platt(logits.ravel(), _hits(Y, labels))
+        self.numbers[:2] = fit_line(labels, logits, Y)
         if self.voters is not None:
             found = []
             for share in SHARES:
@@ -58,7 +58,7 @@ class Blend:
                 found.append(score(*self.rank(vectors, queries, min(5, k))))
             self.numbers[2] = SHARES[int(np.argmax(found))]
         labels, raw = self.rank(vectors, queries, k)
-        self.numbers[3:] = fit_platt(_log_odds(raw).ravel(), _hits(Y, labels))
+        self.numbers[3:] = fit_line(labels, log_odds(raw), Y)
 
     def rank(
         self, vectors: np.ndarray, queries: np.ndarray, k: int
@@ -69,18 +69,5 @@ class Blend:
             return self.voters.blend(
                 *(vectors, self.neighbours, self.numbers, queries, self.index.vectors, labels, k)
             )
-        slope, offset, _, last_slope, last_offset = self.numbers
-        line = last_slope * (slope * logits + offset) + last_offset
-        probabilities = 1.0 / (1.0 + np.exp(-np.clip(line, -60.0, 60.0)))
-        probabilities[labels < 0] = 0.0
-        return labels, probabilities.astype(np.float32)
-
-
-def _hits(Y: csr_matrix, labels: np.ndarray) -> np.ndarray:
-    found = Y[np.arange(len(labels))[:, None], np.maximum(labels, 0)].toarray() > 0
-    return np.asarray(found & (labels >= 0)).ravel()
-
-
-def _log_odds(p: np.ndarray) -> np.ndarray:
-    p = np.clip(p.astype(np.float64), 1e-9, 1.0 - 1e-9)
-    return np.asarray(np.log(p / (1.0 - p)))
+        slope, offset, _, *last = self.numbers
+        return labels, probabilities(labels, slope * logits + offset, np.array(last))

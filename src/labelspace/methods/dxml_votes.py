@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.ranking import Ranking
-from labelspace.nn.calibration import fit_platt
+from labelspace.nn.calibration import fit_line, log_odds, probabilities
 from labelspace.nn.encoder import unit_array
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
@@ -29,6 +29,7 @@ _NEIGHBOURS = (5, 10, 15, 20, 30, 50, 100)
 _POWERS = (0.0, 4.0, 16.0, 64.0)
 _RAW_SHARES = (0.0, 0.25, 0.5, 0.75)
 RAW_POWER = 2.0
+LEAST_SHARE = 1e-4  # of votes that calibration tells apart from none
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,8 @@ class Voters:
     def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
         """The k best labels of points given by each learner, scored by calibrated votes."""
         labels, shares = self.votes(*self.find(queries, X, self.rule.neighbours), self.rule, k)
-        slope, offset = self.rule.calibration
-        logits = np.clip(slope * _log_odds(shares) + offset, -60.0, 60.0)
-        scores = (1.0 / (1.0 + np.exp(-logits))).astype(np.float32)
-        scores[labels < 0] = 0.0
-        return Ranking(labels, scores)
+        odds, line = log_odds(shares, LEAST_SHARE), np.array(self.rule.calibration)
+        return Ranking(labels, probabilities(labels, odds, line))
 
     def choose_rule(
         self,
@@ -131,7 +129,9 @@ class Voters:
             return measure(metric, Ranking(*self.votes(*found, rule, k)), Y, self.Y)
 
         best = max(rules, key=score)
-        return replace(best, calibration=_calibrated(*self.votes(*found, best, CALIBRATED_ON), Y))
+        labels, shares = self.votes(*found, best, CALIBRATED_ON)
+        slope, offset = fit_line(labels, log_odds(shares, LEAST_SHARE), Y)
+        return replace(best, calibration=(float(slope), float(offset)))
 
     def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> Voters:
         """With further examples behind those here; Y may have more labels."""
@@ -184,19 +184,3 @@ class Voters:
 def widened(Y: csr_matrix, n_labels: int) -> csr_matrix:
     """Y with room for more labels; the arrays are shared."""
     return csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))
-
-
-def _calibrated(labels: np.ndarray, shares: np.ndarray, Y: csr_matrix) -> tuple[float, float]:
-    """Platt's two numbers for labels (n, k) with shares of votes, beside the true labels Y."""
-    voted = labels >= 0
-    rows = np.repeat(np.arange(len(labels)), voted.sum(axis=1))
-    if len(rows) == 0:
-        return 1.0, 0.0
-    hits = np.asarray(Y[rows, labels[voted]]).ravel() > 0
-    slope, offset = fit_platt(_log_odds(shares[voted]), hits)
-    return float(slope), float(offset)
-
-
-def _log_odds(shares: np.ndarray) -> np.ndarray:
-    inner = np.clip(shares.astype(np.float64), 1e-4, 1.0 - 1e-4)
-    return np.asarray(np.log(inner / (1.0 - inner)))

@@ -26,6 +26,7 @@ from labelspace.evaluation.metrics import measure
 from labelspace.evaluation.thresholds import MACRO_F1, choose_threshold
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.ranking import Ranking
+from labelspace.nn.calibration import log_odds
 from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
 
@@ -59,7 +60,7 @@ def gather(rankings: Sequence[Ranking], log_counts: np.ndarray) -> Candidates:
         listed = ranking.labels >= 0
         rows = np.nonzero(listed)[0]
         keys.append(rows * n_labels + ranking.labels[listed])
-        values = _log_odds(ranking.scores)
+        values = log_odds(ranking.scores, LEAST).astype(np.float32)
         odds.append(values[listed])
         lowest.append(np.where(listed, values, np.inf).min(axis=1, initial=0.0))
     union = np.unique(np.concatenate(keys))
@@ -200,11 +201,6 @@ class Combiner:
         n_points, first, others = arrays["combiner.numbers"].tolist()
         weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
         return cls(weights, counts, int(n_points), (first, others))
-
-
-def _log_odds(scores: np.ndarray) -> np.ndarray:
-    inner = np.clip(scores.astype(np.float64), LEAST, 1.0 - LEAST)
-    return np.asarray(np.log(inner / (1.0 - inner)), np.float32)
 
 
 @njit(cache=True, nogil=True)

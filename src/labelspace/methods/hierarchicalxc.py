@@ -26,13 +26,7 @@ from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.hierarchicalxc_calibration import (
-    AS_IT_IS,
-    LOOKED_AT,
-    cut,
-    fit_line,
-    frequencies,
-)
+from labelspace.methods.hierarchicalxc_calibration import LOOKED_AT, SURE, cut
 from labelspace.methods.hierarchicalxc_inputs import INPUTS, Inputs, fit_encoder
 from labelspace.methods.hierarchicalxc_linear import NO_LINEAR, Linear, lay_out
 from labelspace.methods.hierarchicalxc_networks import NO_NETWORKS, Networks, train_networks
@@ -40,6 +34,7 @@ from labelspace.methods.hierarchicalxc_search import Classifiers, Search, averag
 from labelspace.methods.hierarchicalxc_training import CELLS_AT_A_TIME, train_edges
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
+from labelspace.nn.calibration import AS_IT_IS, fit_line, log_odds, probabilities
 from labelspace.nn.callbacks import Callback, teller
 from labelspace.nn.coordinate import Loss
 
@@ -159,7 +154,7 @@ class HierarchicalXC(Method):
         self.line_ = AS_IT_IS
         if valid_Y.nnz:
             labels, scores = self._rank(as_csr(valid_X), min(LOOKED_AT, Y.shape[1]))
-            self.line_ = fit_line(labels, scores, valid_Y)
+            self.line_ = fit_line(labels, log_odds(scores, SURE), valid_Y)
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
             self._learn(X, Y, data.taxonomy, data.callbacks)
 
@@ -234,7 +229,7 @@ class HierarchicalXC(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
-        return Ranking(labels, frequencies(labels, scores, self.line_))
+        return Ranking(labels, probabilities(labels, log_odds(scores, SURE), self.line_))
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels and their path probabilities, averaged over the trees."""

@@ -30,7 +30,7 @@ from labelspace.methods.hyperbolic_space import INTO, OPTIMISERS, Space
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
-from labelspace.nn.calibration import fit_platt
+from labelspace.nn.calibration import fit_line, log_odds, probabilities
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser
@@ -39,6 +39,7 @@ from labelspace.search.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 from labelspace.sparse import pack_csr, unit_rows, unpack_csr
 
 MOST_VALIDATED = 2000
+LEAST_SHARE = 1e-4  # of votes that calibration tells apart from none
 QUERIES_AT_A_TIME = 4096  # bounds the memory that votes take
 NEAR_LABELS = 50  # labels that get a score when labels are ranked by their distance
 
@@ -286,10 +287,7 @@ class Hyperbolic(Method):
     def _calibrate(self, X: csr_matrix, Y: csr_matrix) -> np.ndarray:
         """Platt's two numbers on the validation cut, so that shares become probabilities."""
         best = self._ranked(X, min(20, Y.shape[1]))
-        given = best.labels >= 0
-        rows = np.broadcast_to(np.arange(len(best))[:, None], given.shape)[given]
-        hits = np.asarray(Y[rows, best.labels[given]]).ravel() > 0
-        return fit_platt(_log_odds(best.scores[given]), hits)
+        return fit_line(best.labels, log_odds(best.scores, LEAST_SHARE), Y)
 
     def _ranked(self, X: csr_matrix, k: int) -> Ranking:
         queries = [space.embed(X) for space in self.spaces_]
@@ -302,10 +300,8 @@ class Hyperbolic(Method):
         best = Ranking.stack(
             [self._ranked(rows[start : start + QUERIES_AT_A_TIME], k) for start in starts]
         )
-        slope, offset = self.calibration_
-        scores = 1.0 / (1.0 + np.exp(-(slope * _log_odds(best.scores) + offset)))
-        scores[best.labels < 0] = 0.0
-        return Ranking(best.labels, scores.astype(np.float32))
+        odds = log_odds(best.scores, LEAST_SHARE)
+        return Ranking(best.labels, probabilities(best.labels, odds, self.calibration_))
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points in the first learner's space, (n, dim)."""
@@ -365,11 +361,6 @@ def _weighed(index: NeighbourIndex, queries: np.ndarray, k: int, slope: float) -
     indptr = np.arange(len(queries) + 1) * k
     shape = (len(queries), len(index.points))
     return csr_matrix((weights.ravel(), ids.ravel(), indptr), shape=shape)
-
-
-def _log_odds(shares: np.ndarray) -> np.ndarray:
-    inside = np.clip(shares.astype(np.float64), 1e-4, 1.0 - 1e-4)
-    return np.asarray(np.log(inside / (1.0 - inside)))
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:

@@ -27,7 +27,7 @@ from labelspace.methods.linear_shortlist import Shortlister, as_candidates
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import validation_share
-from labelspace.nn.calibration import fit_platt
+from labelspace.nn.calibration import fit_line, probabilities
 from labelspace.nn.callbacks import Callback, teller
 from labelspace.parallel import cores
 from labelspace.sparse import checked_features, unit_rows
@@ -146,8 +146,7 @@ class Linear(Method):
         if self.shortlister_ is not None:
             self.numbers_[0] = max(SHARES, key=worth)
         labels, scores = self._rank(X, min(_CALIBRATED, self.shortlist, Y.shape[1]))
-        hits = Y[np.arange(len(labels))[:, None], np.maximum(labels, 0)].toarray() > 0
-        self.numbers_[1:] = fit_platt(scores[labels >= 0], hits[labels >= 0])
+        self.numbers_[1:] = fit_line(labels, scores, Y)
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels by h, and h; -1 and -inf pad."""
@@ -162,10 +161,7 @@ class Linear(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
-        line = np.clip(self.numbers_[1] * scores + self.numbers_[2], -60.0, 60.0)
-        probabilities = (1.0 / (1.0 + np.exp(-line))).astype(np.float32)
-        probabilities[labels < 0] = 0.0
-        return Ranking(labels, probabilities)
+        return Ranking(labels, probabilities(labels, scores, self.numbers_[1:]))
 
     def score(self, X: Any, candidates: np.ndarray) -> np.ndarray:
         """<w_l, x> + b_l of each example's candidates (n, k), -inf where a candidate is -1."""

@@ -37,7 +37,7 @@ from labelspace.methods.seq2seq_objective import WritingObjective
 from labelspace.methods.seq2seq_outputs import Outputs, plan_outputs
 from labelspace.methods.seq2seq_search import OFF, Writer
 from labelspace.methods.validation import cut_validation, validation_share
-from labelspace.nn.calibration import fit_platt
+from labelspace.nn.calibration import fit_line, log_odds, probabilities
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.sparse import checked_features
 
@@ -284,20 +284,15 @@ class Seq2Seq(Method):
     def _calibrate(self, X: csr_matrix, Y: csr_matrix) -> None:
         raw, self.invalid_ = self._raw(self._writer(), X)
         best = Ranking.from_sparse(raw, min(CALIBRATED, Y.shape[1]))
-        rows, places = np.nonzero(best.labels >= 0)
-        if len(rows):  # free writing may have found nothing valid
-            hits = np.asarray(Y[rows, best.labels[rows, places]]).ravel() > 0
-            self.calibration_ = fit_platt(_log_odds(best.scores[rows, places]), hits)
+        self.calibration_ = fit_line(best.labels, log_odds(best.scores), Y)
 
     def _predict(self, X: Features, k: int) -> Ranking:
         if self.writer_ is None:
             self.writer_ = self._writer()
         raw, _ = self._raw(self.writer_, as_csr(X))
         best = Ranking.from_sparse(raw, k)
-        slope, offset = self.calibration_
-        line = np.clip(slope * _log_odds(best.scores) + offset, -60.0, 60.0)
-        scores = np.where(best.labels >= 0, 1.0 / (1.0 + np.exp(-line)), 0.0)
-        return Ranking(best.labels, scores.astype(np.float32))
+        odds = log_odds(best.scores)
+        return Ranking(best.labels, probabilities(best.labels, odds, self.calibration_))
 
     def facts(self) -> dict[str, Any]:
         weights = sum(weights.numel() for weights in self.t5_.parameters())
@@ -339,8 +334,3 @@ class Seq2Seq(Method):
             "states of a batch": 4 * 40 * states,
             "scores of a batch": 4 * 6 * batch * params["paths"] * min(tokens, shape.labels + 1000),
         }
-
-
-def _log_odds(p: np.ndarray) -> np.ndarray:
-    p = np.clip(p.astype(np.float64), 1e-9, 1.0 - 1e-9)
-    return np.asarray(np.log(p / (1.0 - p)))

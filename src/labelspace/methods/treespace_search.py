@@ -18,7 +18,7 @@ from labelspace.methods.treespace_geometry import Geometry
 from labelspace.methods.treespace_nodes import Nodes
 from labelspace.methods.treespace_space import Layout
 from labelspace.methods.treespace_walk import close_rows, rank_rows
-from labelspace.nn.calibration import fit_platt
+from labelspace.nn.calibration import fit_line, log_odds
 from labelspace.parallel import over_rows
 from labelspace.search.voters import Voters
 
@@ -204,9 +204,7 @@ class TreeBlend(Blend):
     def calibrate(self, vectors: np.ndarray, queries: np.ndarray, Y: csr_matrix) -> None:
         """The last line anew, for scores as they are with the lean."""
         labels, scores = self.rank(vectors, queries, min(CALIBRATED, Y.shape[1]))
-        p = np.clip(scores.astype(np.float64), 1e-9, 1.0 - 1e-9)
-        hits = Y[np.arange(len(labels))[:, None], np.maximum(labels, 0)].toarray() > 0
-        slope, offset = fit_platt(np.log(p / (1.0 - p)).ravel(), (hits & (labels >= 0)).ravel())
+        slope, offset = fit_line(labels, log_odds(scores), Y)
         self.numbers[4] = slope * self.numbers[4] + offset
         self.numbers[3] *= slope
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 ROUNDS = 50
+AS_IT_IS = np.array([1.0, 0.0])
 
 
 def fit_platt(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
@@ -14,7 +16,7 @@ def fit_platt(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
     only hits or only misses, or Newton leaves the ground, the scores are taken as logits already.
     """
     scores, hits = scores.astype(np.float64), hits.astype(np.float64)
-    as_it_is = np.array([1.0, 0.0])
+    as_it_is = AS_IT_IS.copy()
     if not 0.0 < hits.mean() < 1.0 or np.ptp(scores) == 0.0:
         return as_it_is
     line = as_it_is.copy()
@@ -28,3 +30,28 @@ def fit_platt(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
         if np.abs(move).max() < 1e-8:
             break
     return line if np.isfinite(line).all() and line[0] > 1e-3 else as_it_is
+
+
+def fit_line(labels: np.ndarray, scores: np.ndarray, Y: csr_matrix) -> np.ndarray:
+    """(slope, offset) from scores of labels (n, k) that were ranked for examples whose own are Y.
+
+    Places without a label, -1, do not count.
+    """
+    given = labels >= 0
+    if not given.any():
+        return AS_IT_IS.copy()
+    rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)[given]
+    hits = np.asarray(Y[rows, labels[given]]).ravel() > 0
+    return fit_platt(scores[given], hits)
+
+
+def probabilities(labels: np.ndarray, scores: np.ndarray, line: np.ndarray) -> np.ndarray:
+    """sigmoid(slope * score + offset) as float32; 0 where there is no label, -1."""
+    logits = np.clip(line[0] * scores + line[1], -60.0, 60.0)
+    return np.where(labels >= 0, 1.0 / (1.0 + np.exp(-logits)), 0.0).astype(np.float32)
+
+
+def log_odds(p: np.ndarray, least: float = 1e-9) -> np.ndarray:
+    """log(p / (1 - p)) in float64; p is taken to be within least and 1 - least."""
+    inner = np.clip(p.astype(np.float64), least, 1.0 - least)
+    return np.asarray(np.log(inner / (1.0 - inner)))
