@@ -15,6 +15,8 @@ from labelspace.methods.knn import KNN
 from labelspace.methods.linear import Linear
 from labelspace.methods.linear_ranker import LinearRanker
 from labelspace.methods.ranking import Ranking
+from labelspace.methods.registry import method_class
+from labelspace.methods.validation import cut_validation
 from labelspace.nn.callbacks import Checkpoint
 from support.planted import planted
 
@@ -175,3 +177,14 @@ def test_members_that_an_interrupted_run_finished_are_not_trained_again(tmp_path
     np.testing.assert_array_equal(resumed.predict(X, 5).labels, whole.predict(X, 5).labels)
     Fusion(members="linear,knn").fit(X, Y, callbacks=[Checkpoint(tmp_path / "new")])
     assert fitted
+
+
+def test_copies_that_train_side_by_side_are_those_that_train_alone():
+    X, Y = planted(300, seed=3)
+    model = Fusion(members="linear,knn", ensemble=2, seed=5).fit(X, Y)
+    assert [settings["seed"] for _, settings in model.settings_] == [5, 5, 5 + 7919, 5 + 7919]
+    rows, cut = cut_validation(300, 0.1, 5)
+    for member, (name, settings) in zip(model.members_, model.settings_, strict=True):
+        alone = method_class(name)(**settings).fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
+        alone.relearn(X, Y, None)
+        np.testing.assert_array_equal(member.predict(X, 5).labels, alone.predict(X, 5).labels)

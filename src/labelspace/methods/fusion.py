@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Features
+from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner
@@ -108,12 +109,16 @@ class Fusion(Method):
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
     ) -> None:
-        """All members, or as many as there is time for, but one at least."""
+        """All members, or as many as there is time for, but one at least.
+
+        Copies of the same members train side by side, a core each; they tell nothing on their way.
+        """
         clock = Clock(self.budget)
         clock.look(*train, self.seed)
         plan = steps(self.members, Shape.of(*train), self.budget)
         self.settings_: list[tuple[str, dict[str, Any]]] = []
         self.members_: list[Method] = []
+        side_by_side = self.ensemble > 1 and self.budget is None
         for place in range(self.ensemble * len(plan)):
             step, turn = plan[place % len(plan)], place // len(plan)
             if self.members_ and not clock.allows(step, self._twice(step.name, train[0].shape[0])):
@@ -121,9 +126,32 @@ class Fusion(Method):
             seed = self.seed + step.settings.get("seed", 0) + 7919 * turn
             settings = {**step.settings, "seed": seed}
             member = method_class(step.name)(**settings)
-            self._teach(member, place, train, valid, data)
+            if not side_by_side:
+                self._teach(member, place, train, valid, data)
             self.settings_.append((step.name, settings))
             self.members_.append(member)
+        if side_by_side:
+            self._teach_side_by_side(train, valid, data)
+
+    def _teach_side_by_side(
+        self,
+        train: tuple[csr_matrix, csr_matrix],
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        X, Y = train
+        shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy}
+        if valid is not None:
+            shared |= {"valid_X": valid[0], "valid_Y": valid[1]}
+
+        def tell(done: int, total: int) -> None:
+            for callback in data.callbacks:
+                callback.on_work("members", done, total)
+
+        states = LocalEngine().map(fitted_state, self.settings_, shared=shared, progress=tell)
+        for member, state in zip(self.members_, states, strict=True):
+            member.n_features_in_, member.n_labels_ = X.shape[1], Y.shape[1]
+            member.load_state(state)
 
     def _twice(self, name: str, n_examples: int) -> bool:
         """Whether a member learns again from all examples once it is weighed."""
@@ -203,3 +231,17 @@ class Fusion(Method):
             of = method.memory(shape, method(**given).get_params())
             needs |= {f"{name}: {purpose}": size for purpose, size in of.items()}
         return needs
+
+
+def fitted_state(
+    item: tuple[str, dict[str, Any]],
+    X: csr_matrix,
+    Y: csr_matrix,
+    taxonomy: Taxonomy | None,
+    valid_X: csr_matrix | None = None,
+    valid_Y: csr_matrix | None = None,
+) -> dict[str, np.ndarray]:
+    """What a member of this name and these settings learns: a task for an engine."""
+    name, settings = item
+    valid = None if valid_X is None else (valid_X, valid_Y)
+    return method_class(name)(**settings).fit(X, Y, valid=valid, taxonomy=taxonomy).state()
