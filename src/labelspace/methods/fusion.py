@@ -188,7 +188,8 @@ class Fusion(Method):
                 member.relearn(X, Y, taxonomy)
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:
-        return [member.predict(X, self.shortlist) for member in self.members_]
+        # Not `predict`, whose checks X has been through: for one example they cost as much again.
+        return [m._predict(X, min(self.shortlist, m.n_labels_)) for m in self.members_]
 
     def _predict(self, X: Features, k: int) -> Ranking:
         return self.combiner_.rank(self._rankings(as_csr(X)), k)

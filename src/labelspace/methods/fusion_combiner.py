@@ -145,8 +145,10 @@ class Combiner:
 
     def rank(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         """The k best candidates of each example; scores are probabilities unless tilted."""
-        labels = np.stack([ranking.labels for ranking in rankings])
-        scores = np.stack([ranking.scores for ranking in rankings])
+        shape = (len(rankings), *rankings[0].labels.shape)
+        labels, scores = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        for number, ranking in enumerate(rankings):
+            labels[number], scores[number] = ranking.labels, ranking.scores
         best = Ranking.empty(labels.shape[1], k)
 
         def block(start: int, stop: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from scipy.special import expit
 
 ROUNDS = 50
 AS_IT_IS = np.array([1.0, 0.0])
@@ -22,7 +23,7 @@ def fit_platt(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
     line = as_it_is.copy()
     design = np.stack([scores, np.ones_like(scores)])
     for _ in range(ROUNDS):
-        p = 1.0 / (1.0 + np.exp(-np.clip(line @ design, -60.0, 60.0)))
+        p = expit(line @ design)
         gradient = design @ (p - hits) + 1e-3 * (line - as_it_is)
         curvature = (design * (p * (1.0 - p))) @ design.T + 1e-3 * np.eye(2)
         move = np.linalg.solve(curvature, gradient)
@@ -47,8 +48,9 @@ def fit_line(labels: np.ndarray, scores: np.ndarray, Y: csr_matrix) -> np.ndarra
 
 def probabilities(labels: np.ndarray, scores: np.ndarray, line: np.ndarray) -> np.ndarray:
     """sigmoid(slope * score + offset) as float32; 0 where there is no label, -1."""
-    logits = np.clip(line[0] * scores + line[1], -60.0, 60.0)
-    return np.where(labels >= 0, 1.0 / (1.0 + np.exp(-logits)), 0.0).astype(np.float32)
+    found = expit(line[0] * scores + line[1])
+    found[labels < 0] = 0.0
+    return np.asarray(found, np.float32)
 
 
 def log_odds(p: np.ndarray, least: float = 1e-9) -> np.ndarray:

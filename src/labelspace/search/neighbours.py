@@ -221,13 +221,14 @@ def rank_votes(
     labels = np.full((len(neighbours), k), -1, np.int64)
     shares = np.zeros((len(neighbours), k), np.float32)
     n_learners = neighbours.shape[1]
-    powers = np.broadcast_to(np.asarray(power, np.float32), n_learners)
-    says = np.ones(n_learners) if says is None else says
+    powers = np.empty(n_learners, np.float32)
+    powers[:] = power
+    says = np.ones(n_learners, np.float32) if says is None else says.astype(np.float32)
 
     def block(start: int, stop: int) -> None:
         rows = slice(start, stop)
         _vote_rows(
-            *(neighbours[rows], similarities[rows], powers, says.astype(np.float32)),
+            *(neighbours[rows], similarities[rows], powers, says),
             *(Y.indptr, Y.indices, Y.shape[1], labels[rows], shares[rows]),
         )
 
