@@ -76,6 +76,22 @@ def _nearest(  # type: ignore[no-untyped-def]
     seen = np.empty(n_examples, np.int64)
     for row in range(len(q_indptr) - 1):
         scale = inverse_length(q_data, q_indptr[row], q_indptr[row + 1])
+        many = 0
+        for cell in range(q_indptr[row], q_indptr[row + 1]):
+            many += p_indptr[q_indices[cell] + 1] - p_indptr[q_indices[cell]]
+        filled = 0
+        if many > n_examples:  # looking at every example is cheaper than noting who was met
+            for cell in range(q_indptr[row], q_indptr[row + 1]):
+                feature, value = q_indices[cell], scale * q_data[cell]
+                for posting in range(p_indptr[feature], p_indptr[feature + 1]):
+                    similarity[p_indices[posting]] += value * p_data[posting]
+            for example in range(n_examples):
+                if similarity[example] > 1e-6:
+                    filled = keep_best(
+                        similarity[example], example, cosines[row], near[row], filled
+                    )
+            similarity[:] = 0.0
+            continue
         n_seen = 0
         for cell in range(q_indptr[row], q_indptr[row + 1]):
             feature, value = q_indices[cell], scale * q_data[cell]
@@ -86,7 +102,6 @@ def _nearest(  # type: ignore[no-untyped-def]
                     seen[n_seen] = example
                     n_seen += 1
                 similarity[example] += value * p_data[posting]
-        filled = 0
         for s in range(n_seen):
             example = seen[s]
             if similarity[example] > 1e-6:
