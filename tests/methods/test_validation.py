@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix, vstack
 
-from labelspace.methods.validation import cut_validation, validation_share
+from labelspace.methods.base import TrainingData
+from labelspace.methods.validation import cut_validation, parts_of, validation_share
 
 
 @pytest.mark.parametrize(("n", "share", "size"), [(100, 0.1, 10), (7, 0.5, 4), (3, 1.0, 2)])
@@ -22,3 +24,35 @@ def test_few_examples_give_a_larger_share_and_many_no_more_than_are_needed():
     assert validation_share(None, 100_000) == 0.02
     assert validation_share(None, 10**6) * 10**6 == pytest.approx(4000)
     assert validation_share(0.3, 1000) == 0.3
+
+
+def given(Y, valid=None):
+    X = csr_matrix(np.arange(2.0 * len(Y), dtype=np.float32).reshape(-1, 2) + 1)
+    return TrainingData(X, csr_matrix(Y), valid, None, (), "")
+
+
+def test_parts_are_the_rows_they_say_they_are():
+    data = given(np.eye(20, dtype=np.float32))
+    X, Y, valid, rows = parts_of(data, 0.3, 0)
+    assert valid is not None
+    assert valid[1].shape[0] == 6
+    np.testing.assert_array_equal(data.X[rows].toarray(), vstack([X, valid[0]]).toarray())
+    np.testing.assert_array_equal(data.Y[rows].toarray(), vstack([Y, valid[1]]).toarray())
+
+
+def test_held_out_examples_of_the_callers_are_taken_if_they_have_labels():
+    held = (csr_matrix(np.ones((3, 2))), csr_matrix(np.eye(3, 20)))
+    parts = parts_of(given(np.eye(20), held), 0.3, 0)
+    assert parts.X.shape[0] == 20
+    assert parts.valid is not None
+    assert parts.valid[1].nnz == 3
+    nothing = (held[0], csr_matrix((3, 20)))
+    assert parts_of(given(np.eye(20), nothing), 0.3, 0).valid is None
+
+
+def test_without_labels_on_both_sides_there_is_no_validation():
+    Y = np.zeros((10, 3))
+    Y[0, 0] = 1
+    parts = parts_of(given(Y), 0.3, 0)
+    assert parts.valid is None
+    assert parts.X.shape[0] == 10

@@ -27,7 +27,18 @@ from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.dxml_objective import Anchors, BatchObjective
 from labelspace.methods.dxml_rules import batch, hidden_layers, learners, passes
 from labelspace.methods.dxml_votes import Rule, Voters, widened
-from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, layers, number
+from labelspace.methods.parameters import (
+    KEEP,
+    METRIC,
+    PATIENCE,
+    SEED,
+    Parameter,
+    choice,
+    flag,
+    integer,
+    layers,
+    number,
+)
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
 from labelspace.nn.encoder import Encoder, unit_array
@@ -63,7 +74,7 @@ class DXML(Method):
         "walk_length": integer("labels in a walk", low=2),
         "window": integer("steps of a walk that count as context", low=1),
         "deterministic": flag("label vectors by one worker, the same bits every time"),
-        "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
+        "keep": KEEP,
         "dropout": number("share of the last layer's outputs dropped", low=0.0, high=0.95),
         "optimiser": choice("adam, or sgd with momentum and weight decay", "adam", "sgd"),
         "lr": number("learning rate", low=0.0),
@@ -73,9 +84,9 @@ class DXML(Method):
             none=True,
         ),
         "batch_size": integer("examples a step; none: 1024 for few, else 512", low=2, none=True),
-        "patience": integer("epochs without a better validation score before it stops", low=1),
+        "patience": PATIENCE,
         "validation": number("share cut off for early stopping", low=0.0, high=0.5),
-        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "metric": METRIC,
         "neighbours": integer("that vote; none: chosen on validation data", low=1, none=True),
         "power": number(
             "votes weigh similarity to this power, 0 counts heads; none: chosen like neighbours",

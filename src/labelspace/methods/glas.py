@@ -32,9 +32,23 @@ from labelspace.methods.explanation import Explanation, explain
 from labelspace.methods.glas_growth import Counts, grow, passes_to_grow
 from labelspace.methods.glas_objective import BatchObjective
 from labelspace.methods.glas_rules import batch_of, dimension, pace
-from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, layers, number
+from labelspace.methods.parameters import (
+    BATCH_SIZE,
+    KEEP,
+    METRIC,
+    PATIENCE,
+    RARE,
+    SEED,
+    VALIDATION,
+    Parameter,
+    choice,
+    flag,
+    integer,
+    layers,
+    number,
+)
 from labelspace.methods.ranking import Ranking
-from labelspace.methods.validation import cut_validation, validation_share
+from labelspace.methods.validation import parts_of
 from labelspace.nn.encoder import Encoder, unit_array
 from labelspace.nn.rows import RowAdam, RowTable, SparseLinear, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
@@ -72,12 +86,8 @@ class GLaS(Method):
         "target": choice(
             "co-occurrence measure of glas", "arithmetic", "geometric", "jaccard", "pmi"
         ),
-        "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
-        "rare": number(
-            "features in fewer examples are damped; 0: no damping, none: chosen from the data",
-            low=0.0,
-            none=True,
-        ),
+        "keep": KEEP,
+        "rare": RARE,
         "scale": number("where the trained scale of inner products begins", low=0.1),
         "weight_norm": flag("of the sparse layer; hidden layers always have it"),
         "unit_inputs": flag("examples have length 1"),
@@ -85,18 +95,11 @@ class GLaS(Method):
         "prior": flag("a trained bias a label, begun at its log odds"),
         "init": choice("where label vectors begin", "centroid", "random"),
         "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": integer(
-            "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
-        ),
+        "batch_size": BATCH_SIZE,
         "lr": number("learning rate of Adam", low=0.0),
-        "patience": integer("epochs without a better validation score before it stops", low=1),
-        "validation": number(
-            "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
-            low=0.0,
-            high=0.5,
-            none=True,
-        ),
-        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "patience": PATIENCE,
+        "validation": VALIDATION,
+        "metric": METRIC,
         "neighbours": integer("training examples that vote; 0: none, as in the paper", low=0),
         "precision": choice("of the product of examples and labels", "float32", "bfloat16"),
         "recall": number(
@@ -171,7 +174,7 @@ class GLaS(Method):
         self.seed = seed
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, numbers = self._cut(data)
+        X, Y, valid, numbers = parts_of(data, self.validation, self.seed)
         rng = np.random.default_rng([self.seed, X.shape[1]])
         self.counts_ = Counts.of(X, Y)
         self.dim_ = dimension(self.dim, int(np.count_nonzero(self.counts_.labels)))
@@ -244,20 +247,6 @@ class GLaS(Method):
         self.train(objective, data, passes_to_grow(self, X.shape[0]))
         self.blend_.index = self.build_index(self.queries(X))
         self._add_voters(X, Y)
-
-    def _cut(
-        self, data: TrainingData
-    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None, np.ndarray]:
-        """Examples to train on, those to validate on, and which rows of the data both are."""
-        X, Y = as_csr(data.X), data.Y
-        if data.valid is not None:
-            held = (as_csr(data.valid[0]), data.valid[1])
-            return X, Y, held if held[1].nnz else None, np.arange(X.shape[0])
-        share = validation_share(self.validation, X.shape[0])
-        rows, cut = cut_validation(X.shape[0], share, self.seed)
-        if Y[cut].nnz == 0:
-            return X, Y, None, np.arange(X.shape[0])
-        return X[rows], Y[rows], (X[cut], Y[cut]), np.concatenate([rows, cut])
 
     def _first_vectors(self, X: csr_matrix, Y: csr_matrix, rng: np.random.Generator) -> np.ndarray:
         """Centroids of the labels' examples, or random; labels without examples are random."""

@@ -27,7 +27,17 @@ from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.hyperbolic_members import Arrays, MemberTrainer
 from labelspace.methods.hyperbolic_objective import BatchObjective
 from labelspace.methods.hyperbolic_space import INTO, OPTIMISERS, Space
-from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
+from labelspace.methods.parameters import (
+    KEEP,
+    METRIC,
+    PATIENCE,
+    SEED,
+    Parameter,
+    choice,
+    integer,
+    layers,
+    number,
+)
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
 from labelspace.nn.calibration import fit_line, log_odds, probabilities
@@ -64,14 +74,14 @@ class Hyperbolic(Method):
         "optimiser": choice("of label points and the map", *OPTIMISERS),
         "label_spread": number("standard deviation of label points at first", low=0.0),
         "map_spread": number("standard deviation of the map's weights at first", low=0.0),
-        "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
+        "keep": KEEP,
         "rare": number("features in fewer examples are damped; 0: no damping", low=0.0),
         "epochs": integer("passes over the training data at most", low=1),
         "batch_size": integer("examples a step", low=1),
         "lr": number("learning rate", low=0.0),
-        "patience": integer("epochs without a better validation score before it stops", low=1),
+        "patience": PATIENCE,
         "validation": number("share cut off for early stopping", low=0.0, high=0.5),
-        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "metric": METRIC,
         "predict_by": choice("who names labels", "examples", "labels", "both"),
         "neighbours": integer("how many training examples vote", low=1),
         "sharpness": number("votes weigh exp(-sharpness alpha d); 0 counts heads", low=0.0),

@@ -24,7 +24,7 @@ from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.linear_ranker import LinearRanker
 from labelspace.methods.linear_shortlist import Shortlister, as_candidates
-from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
+from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integer, number
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import validation_share
 from labelspace.nn.calibration import fit_line, probabilities
@@ -71,7 +71,7 @@ class Linear(Method):
             high=0.5,
             none=True,
         ),
-        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "metric": METRIC,
         "seed": SEED,
     }
 

@@ -29,9 +29,22 @@ from labelspace.methods.glas_growth import Counts
 from labelspace.methods.glas_rules import batch_of, pace
 from labelspace.methods.neuralxc_network import PRESETS, Layers, Network, Path, optimiser, under
 from labelspace.methods.neuralxc_objective import BatchObjective
-from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
+from labelspace.methods.parameters import (
+    BATCH_SIZE,
+    KEEP,
+    METRIC,
+    PATIENCE,
+    RARE,
+    SEED,
+    VALIDATION,
+    Parameter,
+    choice,
+    integer,
+    layers,
+    number,
+)
 from labelspace.methods.ranking import Ranking
-from labelspace.methods.validation import cut_validation, validation_share
+from labelspace.methods.validation import parts_of
 from labelspace.nn.encoder import unit_array
 from labelspace.nn.history import watch
 from labelspace.nn.trainer import Learner, Trainer
@@ -60,12 +73,8 @@ class NeuralXC(Method):
         "pretrain": integer("epochs in which the autoencoders are trained alone, first", low=0),
         "exact": integer("up to so many features or labels the loss is over all of them", low=0),
         "samples": integer("of features and labels that stand for all others above that", low=1),
-        "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
-        "rare": number(
-            "features in fewer examples are damped; 0: no damping, none: chosen from the data",
-            low=0.0,
-            none=True,
-        ),
+        "keep": KEEP,
+        "rare": RARE,
         "ensemble": integer(
             "networks whose logits are averaged; none: 3 for fewer than 10,000 examples, else 1",
             low=1,
@@ -73,9 +82,7 @@ class NeuralXC(Method):
         ),
         "neighbours": integer("training examples that vote; 0: none, as in the paper", low=0),
         "epochs": integer("passes over the training data at most, after pretraining", low=1),
-        "batch_size": integer(
-            "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
-        ),
+        "batch_size": BATCH_SIZE,
         "lr": number("learning rate of Adam", low=0.0),
         "label_pace": number(
             "share of it for the vectors that decode labels; none: 0.05, more where these are "
@@ -84,14 +91,9 @@ class NeuralXC(Method):
             high=1.0,
             none=True,
         ),
-        "patience": integer("epochs without a better validation score before it stops", low=1),
-        "validation": number(
-            "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
-            low=0.0,
-            high=0.5,
-            none=True,
-        ),
-        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "patience": PATIENCE,
+        "validation": VALIDATION,
+        "metric": METRIC,
         "recall": number("share of the best 5 labels that search must find", low=0.5, high=1.0),
         "seed": SEED,
     }
@@ -159,7 +161,10 @@ class NeuralXC(Method):
             )
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid = self._cut(data)
+        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
+        X = unit_rows(X)
+        if valid is not None:
+            valid = (unit_rows(valid[0]), valid[1])
         counts = Counts.of(X, Y)
         damping = pace(self.rare, counts.features, counts.labels)
         networks = [
@@ -176,20 +181,6 @@ class NeuralXC(Method):
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self._train(networks, X, Y, valid, data)
         self._finish(X, Y, valid, data)
-
-    def _cut(
-        self, data: TrainingData
-    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None]:
-        """Examples to train on, rows of length 1, and those to validate on."""
-        X, Y = unit_rows(as_csr(data.X)), data.Y
-        if data.valid is not None:
-            held = (unit_rows(as_csr(data.valid[0])), data.valid[1])
-            return X, Y, held if held[1].nnz else None
-        share = validation_share(self.validation, X.shape[0])
-        rows, cut = cut_validation(X.shape[0], share, self.seed)
-        if Y[cut].nnz == 0:
-            return X, Y, None
-        return X[rows], Y[rows], (X[cut], Y[cut])
 
     def _train(
         self,

@@ -128,6 +128,24 @@ def layers(help: str, *, none: bool = False) -> Parameter:
     return Parameter("layers", help, none=none)
 
 
+# What several methods have in common.
+BATCH_SIZE = integer(
+    "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
+)
+PATIENCE = integer("epochs without a better validation score before it stops", low=1)
+VALIDATION = number(
+    "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
+    low=0.0,
+    high=0.5,
+    none=True,
+)
+METRIC = choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5")
+KEEP = number("share of the input features that dropout keeps", low=0.05, high=1.0)
+RARE = number(
+    "features in fewer examples are damped; 0: no damping, none: chosen from the data",
+    low=0.0,
+    none=True,
+)
 SEED = integer("seeds every random choice; the same seed gives the same model", low=0)
 
 

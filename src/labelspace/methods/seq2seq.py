@@ -23,7 +23,17 @@ from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.glas_rules import batch_of
-from labelspace.methods.parameters import SEED, Parameter, choice, integer, number
+from labelspace.methods.parameters import (
+    BATCH_SIZE,
+    METRIC,
+    PATIENCE,
+    SEED,
+    VALIDATION,
+    Parameter,
+    choice,
+    integer,
+    number,
+)
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.seq2seq_model import (
     Reading,
@@ -36,7 +46,7 @@ from labelspace.methods.seq2seq_model import (
 from labelspace.methods.seq2seq_objective import WritingObjective
 from labelspace.methods.seq2seq_outputs import Outputs, plan_outputs
 from labelspace.methods.seq2seq_search import OFF, Writer
-from labelspace.methods.validation import cut_validation, validation_share
+from labelspace.methods.validation import parts_of
 from labelspace.nn.calibration import fit_line, log_odds, probabilities
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.sparse import checked_features
@@ -78,18 +88,11 @@ class Seq2Seq(Method):
         "beams": integer("outputs followed at once for an example", low=1),
         "paths": integer("outputs of an example that a step trains on at most", low=1),
         "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": integer(
-            "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
-        ),
+        "batch_size": BATCH_SIZE,
         "lr": number("learning rate of AdamW", low=0.0),
-        "patience": integer("epochs without a better validation score before it stops", low=1),
-        "validation": number(
-            "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
-            low=0.0,
-            high=0.5,
-            none=True,
-        ),
-        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "patience": PATIENCE,
+        "validation": VALIDATION,
+        "metric": METRIC,
         "precision": choice("of training", "float32", "bfloat16"),
         "device": choice("auto: a GPU if there is one", "auto", "cpu", "cuda"),
         "seed": SEED,
@@ -174,7 +177,7 @@ class Seq2Seq(Method):
             del self._names
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid = self._cut(data)
+        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
         self.reading_ = Reading.of(X, self._names, self.max_tokens)
         names = self._names if self.reading_.in_order else None
         first_own = self.reading_.vocabulary
@@ -228,20 +231,6 @@ class Seq2Seq(Method):
         objective = WritingObjective(self, X, has)
         learner = Learner(dict(self.t5_.named_parameters()), objective, adam, score)
         self.history_ = trainer.run(learner, X.shape[0])
-
-    def _cut(
-        self, data: TrainingData
-    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None]:
-        """Examples to train on, and those to validate on."""
-        X, Y = as_csr(data.X), data.Y
-        if data.valid is not None:
-            held = (as_csr(data.valid[0]), data.valid[1])
-            return X, Y, held if held[1].nnz else None
-        share = validation_share(self.validation, X.shape[0])
-        rows, cut = cut_validation(X.shape[0], share, self.seed)
-        if Y[cut].nnz == 0 or Y[rows].nnz == 0:
-            return X, Y, None
-        return X[rows], Y[rows], (X[cut], Y[cut])
 
     def _device(self) -> str:
         if self.device == "auto":

@@ -26,7 +26,20 @@ from labelspace.evaluation.metrics import measure
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.glas_rules import batch_of
-from labelspace.methods.parameters import SEED, Parameter, choice, flag, integer, number
+from labelspace.methods.parameters import (
+    BATCH_SIZE,
+    KEEP,
+    METRIC,
+    PATIENCE,
+    RARE,
+    SEED,
+    VALIDATION,
+    Parameter,
+    choice,
+    flag,
+    integer,
+    number,
+)
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.treespace_geometry import GEOMETRIES
 from labelspace.methods.treespace_nodes import Nodes, label_ancestors
@@ -40,7 +53,7 @@ from labelspace.methods.treespace_space import (
 )
 from labelspace.methods.treespace_start import centroids, feature_pace, log_odds
 from labelspace.methods.treespace_wide import LISTED, Wide, wide_bytes
-from labelspace.methods.validation import cut_validation, validation_share
+from labelspace.methods.validation import parts_of
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.voters import Voters, voter_bytes
@@ -75,29 +88,18 @@ class TreeSpace(Method):
             low=0.0,
         ),
         "regularisation": number("weight of the projections' and own parts' regularisers", low=0.0),
-        "keep": number("share of the input features that dropout keeps", low=0.05, high=1.0),
-        "rare": number(
-            "features in fewer examples are damped; 0: no damping, none: chosen from the data",
-            low=0.0,
-            none=True,
-        ),
+        "keep": KEEP,
+        "rare": RARE,
         "scale": number(
             "where the trained scale of inner products, or of distances, begins", low=0.1
         ),
         "n_negatives": integer("siblings beyond which an example's negatives are sampled", low=1),
         "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": integer(
-            "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
-        ),
+        "batch_size": BATCH_SIZE,
         "lr": number("learning rate of Adam", low=0.0),
-        "patience": integer("epochs without a better validation score before it stops", low=1),
-        "validation": number(
-            "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
-            low=0.0,
-            high=0.5,
-            none=True,
-        ),
-        "metric": choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5"),
+        "patience": PATIENCE,
+        "validation": VALIDATION,
+        "metric": METRIC,
         "neighbours": integer("training examples that vote; 0: none", low=0),
         "wide": flag("linear classifiers along the same tree stand beside its spaces"),
         "lean": number(
@@ -173,7 +175,8 @@ class TreeSpace(Method):
             raise ParameterError(
                 "prediction, consistency and regularisation are all 0: nothing is left to train for"
             )
-        X, Y, valid = self._cut(data)
+        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
+        self.n_labels_ = Y.shape[1]
         rng = np.random.default_rng([self.seed, X.shape[1]])
         self.nodes_ = Nodes.build(X, Y, data.taxonomy, self.seed)
         self.layout_ = Layout.of(self.nodes_, self.dim, self.top_dim, self.spaces)
@@ -285,21 +288,6 @@ class TreeSpace(Method):
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
         best = self._index().search(self.encoder_.encode(X)[1], min(5, Y.shape[1]))
         return measure(self.metric, Ranking(*best), Y, Y_train)
-
-    def _cut(
-        self, data: TrainingData
-    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None]:
-        """Examples to train on, and those to validate on."""
-        X, Y = as_csr(data.X), data.Y
-        self.n_labels_ = Y.shape[1]
-        if data.valid is not None:
-            held = (as_csr(data.valid[0]), data.valid[1])
-            return X, Y, held if held[1].nnz else None
-        share = validation_share(self.validation, X.shape[0])
-        rows, cut = cut_validation(X.shape[0], share, self.seed)
-        if Y[cut].nnz == 0:
-            return X, Y, None
-        return X[rows], Y[rows], (X[cut], Y[cut])
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points before they go into the spaces of the levels, (n, width)."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.methods.base import TrainingData, as_csr
 
 LEAST_VALIDATED, MOST_VALIDATED = 1000, 4000
 
@@ -21,3 +26,28 @@ def cut_validation(
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
     size = min(round(fraction * n_rows), n_rows - 1)
     return np.sort(order[size:]), np.sort(order[:size])
+
+
+class Parts(NamedTuple):
+    """Examples to train on, those to validate on, if any, and which rows of the data both are."""
+
+    X: csr_matrix
+    Y: csr_matrix
+    valid: tuple[csr_matrix, csr_matrix] | None
+    rows: np.ndarray
+
+
+def parts_of(data: TrainingData, wanted: float | None, seed: int) -> Parts:
+    """What the caller holds out is taken for validation, else a cut of the share that is wanted.
+
+    Where either side would be without labels, there is no validation.
+    """
+    X, Y = as_csr(data.X), data.Y
+    everything = np.arange(X.shape[0])
+    if data.valid is not None:
+        held = (as_csr(data.valid[0]), data.valid[1])
+        return Parts(X, Y, held if held[1].nnz else None, everything)
+    rows, cut = cut_validation(X.shape[0], validation_share(wanted, X.shape[0]), seed)
+    if Y[cut].nnz == 0 or Y[rows].nnz == 0:
+        return Parts(X, Y, None, everything)
+    return Parts(X[rows], Y[rows], (X[cut], Y[cut]), np.concatenate([rows, cut]))
