@@ -12,7 +12,8 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
-from labelspace.methods.dxml import DXML, place_labels
+from labelspace.methods.dxml import DXML
+from labelspace.methods.dxml_growth import place_labels
 from labelspace.methods.dxml_objective import Partners, targets
 from labelspace.methods.dxml_rules import batch, hidden_layers, learners
 from labelspace.search import neighbours as search

@@ -24,6 +24,7 @@ from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk, deepwalk_bytes
 from labelspace.labels.graph import cooccurrence_graph, graph_bytes, taxonomy_graph
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.dxml_growth import place_labels, trainable
 from labelspace.methods.dxml_objective import Anchors, BatchObjective
 from labelspace.methods.dxml_rules import batch, hidden_layers, learners, passes
 from labelspace.methods.dxml_votes import Rule, Voters, widened
@@ -399,26 +400,3 @@ class DXML(Method):
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
             needs["the examples' targets"] = 4 * shape.points * dim
         return needs
-
-
-def place_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> np.ndarray:
-    """Label vectors with the new labels' behind them, as many as Y has columns.
-
-    A new label goes to the mean of the known labels it occurs with in Y, or else to the mean of
-    its examples' points; without examples it has none, and stays at zero.
-    """
-    known, new = len(vectors), Y[:, len(vectors) :]
-    beside = csr_matrix(new.T) @ Y[:, :known]
-    placed = np.asarray(beside @ vectors, np.float32)
-    alone = np.diff(beside.indptr) == 0
-    placed[alone] = np.asarray(new.T @ points)[alone]
-    return np.vstack([vectors, unit_array(placed)])
-
-
-def trainable(encoder: Encoder) -> Encoder:
-    """A copy that can be trained, with no memory of earlier steps: a loaded one has none either."""
-    hidden = [
-        {part: tensor.detach().clone().requires_grad_() for part, tensor in layer.items()}
-        for layer in encoder.hidden
-    ]
-    return Encoder(SparseLinear(np.array(encoder.first.weight)), hidden)
