@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from labelspace.errors import CheckpointError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from labelspace.nn.trainer import Trainer
 
 
