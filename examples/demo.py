@@ -27,20 +27,20 @@ def main() -> None:
     labelspace("data", "synth", str(shop), "--train", "8000", "--test", "2000")
     train, test = (next(shop.glob(f"{part}.jsonl*")) for part in ("train", "test"))
     labelspace("data", "info", str(train))
-    labelspace("train", str(train), "--method", "knn", "--out", str(model))
+    labelspace("train", str(train), "--out", str(model))
     labelspace("evaluate", str(model), str(test))
     lines = [json.dumps({"id": text, "text": text}) + "\n" for text in SENTENCES]
     new.write_text("".join(lines), encoding="utf-8")
     labelspace("predict", str(model), str(new), "--top", "3")
     labelspace(
         *("compare", "--train", str(train), "--test", str(test)),
-        *("--methods", "random,most-common,knn", "--html", str(DEMO / "report.html")),
+        *("--methods", "most-common,knn,fusion", "--html", str(DEMO / "report.html")),
     )
     print(f"""
 Done. Look at {DEMO / "report.html"} in a browser. What to try next:
   labelspace train YOUR.jsonl --out model/       lines of {{"text": ..., "labels": [...]}}
-  labelspace compare --train A --test B --methods knn --peers omikuji,napkinxc
-  labelspace methods knn                         what a method can be told
+  labelspace compare --train A --test B --methods fusion --peers omikuji,napkinxc
+  labelspace methods fusion                      what a method can be told
   docs/                                          formats, metrics, methods
 (labelspace is in .venv/bin here.)""")
 

@@ -59,7 +59,7 @@ def test_validation_data_may_have_labels_of_its_own(file, tmp_path):
 
 def test_errors_reach_the_user_in_words(file, tmp_path):
     with pytest.raises(ParameterError, match="did you mean 'neighbours'"):
-        ls.train(file, neighbors=3)
+        ls.train(file, method="knn", neighbors=3)
     with pytest.raises(ParameterError, match="no method 'kn'"):
         ls.train(file, method="kn")
     with pytest.raises(DataError, match="no such file"):
@@ -125,7 +125,7 @@ def test_update_matches_the_labels_of_a_dataset_by_name_or_number(file, more):
 
 def test_update_of_a_method_that_cannot_says_which_can(file, more, tmp_path):
     with pytest.raises(UnsupportedError, match=r"knn cannot learn more.*dxml, glas"):
-        ls.train(file).update(more)
+        ls.train(file, method="knn").update(more)
     with pytest.raises(DataError, match="no such file"):
         ls.train(file, method="glas", **SMALL).update(tmp_path / "nothing.jsonl")
 

@@ -1,7 +1,7 @@
 """labelspace: extreme multi-label classification by embeddings.
 
     import labelspace as ls
-    tagger = ls.train("train.jsonl.gz", method="knn")
+    tagger = ls.train("train.jsonl.gz")
     tagger.tag("Wireless earbuds with charging case", k=5)
 
 Names are loaded when they are first used, so that importing the package costs nothing.

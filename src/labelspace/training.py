@@ -15,8 +15,9 @@ from labelspace.evaluation import thresholds
 from labelspace.features.pipeline import FeaturePipeline, pipeline_for
 from labelspace.labels.propensity import LabelCounts
 from labelspace.memory import refuse_if_too_large
+from labelspace.methods import DEFAULT_METHOD
 from labelspace.methods.base import Method, Shape
-from labelspace.methods.registry import DEFAULT_METHOD, method_class
+from labelspace.methods.registry import method_class
 from labelspace.nn.callbacks import Callback
 from labelspace.tagger import Tagger
 

@@ -97,7 +97,7 @@ def test_tables_are_printed_for_people(shop, model, command):
 
 def test_json_everywhere(shop, model, command):
     info = json.loads(command("info", model, "--json")[1])
-    assert info["method"] == "knn@1"
+    assert info["method"] == "fusion@1"
     assert info["data"]["points"] == 60
     assert {m["name"] for m in json.loads(command("methods", "--json")[1])} >= {"knn", "random"}
     assert json.loads(command("methods", "knn", "--json")[1])[0]["name"] == "neighbours"
@@ -109,17 +109,17 @@ def test_json_everywhere(shop, model, command):
     sets = json.loads(command("data", "get", "--json")[1])
     assert any(s["name"] == "amazon-670k" for s in sets)
     trained = command("train", shop / "train.jsonl", "--out", shop / "m2", "--json")[1]
-    assert json.loads(trained)["method"] == "knn"
+    assert json.loads(trained)["method"] == "fusion"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--method", "nn"), "no method 'nn'; did you mean 'knn'"),
-        (("--set", "neighbors=3"), "did you mean 'neighbours'"),
-        (("--set", "neighbours=many"), "knn.neighbours='many': expected an integer"),
+        (("--method", "knn", "--set", "neighbors=3"), "did you mean 'neighbours'"),
+        (("--method", "knn", "--set", "neighbours=many"), "knn.neighbours='many': expected an integer"),
         (("--set", "neighbours"), "expected NAME=VALUE"),
-        (("--set", "power=99"), "from 0 to 16"),
+        (("--method", "knn", "--set", "power=99"), "from 0 to 16"),
         (("--features", "tfdf"), "tfdf"),
         (("--frobnicate",), "--frobnicate"),
     ],

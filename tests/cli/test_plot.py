@@ -71,7 +71,8 @@ def test_other_methods_show_what_they_train_by(shop, command):
 
 
 def test_a_method_without_epochs_says_so(shop, command):
-    code, _, err = command("train", shop / "train.jsonl", "--history", "--out", shop / "m")
+    method = ("--method", "knn")
+    code, _, err = command("train", shop / "train.jsonl", *method, "--history", "--out", shop / "m")
     assert code == 0
     assert "knn is not trained in epochs" in err
     code, _, err = command("plot", "history", shop / "m", "--out", shop / "h.png")

@@ -83,7 +83,7 @@ def test_a_failed_update_leaves_the_model(shop, model, more, command, monkeypatc
 
 
 def test_methods_that_cannot(shop, more, command):
-    assert command("train", shop / "train.jsonl", "--out", shop / "knn")[0] == 0
+    assert command("train", shop / "train.jsonl", "--method", "knn", "--out", shop / "knn")[0] == 0
     code, _, err = command("update", shop / "knn", more)
     assert code == 1
     assert "knn cannot learn more" in err

@@ -9,11 +9,12 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import print_json, print_table, say
+from labelspace.methods import DEFAULT_METHOD
 
 
 def plan(
     data: Annotated[Path, typer.Argument(help="Training data.")],
-    method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = "knn",
+    method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = DEFAULT_METHOD,
     set_: options.Settings = None,
     features: options.Features = None,
     text: options.Text = "",
@@ -25,7 +26,7 @@ def plan(
 ) -> None:
     """Estimate the memory that `train` would take at its peak, by purpose.
 
-    Example: labelspace plan train.txt --method knn
+    Example: labelspace plan train.txt --method glas
     """
     from labelspace.data import read
     from labelspace.features.pipeline import pipeline_for

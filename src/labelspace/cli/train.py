@@ -20,6 +20,7 @@ from labelspace.cli.output import (
 )
 from labelspace.cli.plot import HISTORY
 from labelspace.errors import LabelspaceError
+from labelspace.methods import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from labelspace.methods.base import Method
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def train(
     data: Annotated[Path, typer.Argument(help="Training data: JSONL, CSV, Parquet, XC text, ...")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
-    method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = "knn",
+    method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = DEFAULT_METHOD,
     set_: options.Settings = None,
     features: options.Features = None,
     valid: Annotated[Path | None, typer.Option(help="Held-out data for early stopping.")] = None,
@@ -51,6 +52,8 @@ def train(
     """Train a model and save it.
 
     Ctrl-C leaves a checkpoint beside the model; the same command with --resume goes on from it.
+
+    Example: labelspace train train.jsonl.gz --out model/
 
     Example: labelspace train train.jsonl.gz --method knn --set neighbours=10 --out model/
     """

@@ -23,7 +23,6 @@ _HOMES = {
     "seq2seq": "labelspace.methods.seq2seq:Seq2Seq",
     "treespace": "labelspace.methods.treespace:TreeSpace",
 }
-DEFAULT_METHOD = "knn"
 _registered: dict[str, type[Method]] = {}
 
 

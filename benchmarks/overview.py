@@ -1,0 +1,86 @@
+"""The table a visitor reads first: the recommended method beside the peers.
+
+    python benchmarks/overview.py [FOLDER...] [--methods NAME,...] [--peers NAME,...]
+
+Each FOLDER holds train and test files; without one, the generated shop of `make demo` is used. All
+entrants of a set run in turn, on the same features. Figures go to results/overview.json and into
+the README beside this file; sets that are not asked for keep their rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kept import Row, keep, kept
+from labelspace.data import read_split
+from labelspace.data.synthetic import write_catalogue
+from labelspace.evaluation.compare import Entrant, compare, entrants
+
+README = Path(__file__).resolve().with_name("README.md")
+BEGIN, END = "<!-- overview: written by overview.py -->\n", "<!-- /overview -->\n"
+METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "ECE")
+COSTS = ("train_s", "batch_ms", "one_ms_p50", "model_mb", "peak_mb")
+FOR_RARE_LABELS = Entrant("fusion", "method", {"objective": "psp"})
+
+
+def measure(folder: Path, methods: list[str], peers: list[str]) -> None:
+    train, test = read_split(folder)
+    field = entrants(methods, peers, {})
+    if "fusion" in methods:
+        field.append(FOR_RARE_LABELS)
+    report = compare(train, test, field)
+    rows = [row_of(folder.name, entrant) for entrant in report["entrants"]]
+    keep("overview", rows, ("set", "entrant"))
+    write_readme(kept("overview"), report["machine"])
+
+
+def row_of(name: str, entrant: dict[str, Any]) -> Row:
+    rare = entrant["kind"] == "method" and entrant["params"].get("objective") == "psp"
+    shown = f"{entrant['name']}, objective=psp" if rare else entrant["name"]
+    figures = {key: entrant[key] for key in (*METRICS, *COSTS) if key in entrant}
+    return {"set": name, "entrant": shown, **figures}
+
+
+def write_readme(rows: list[Row], machine: dict[str, Any]) -> None:
+    """Put the table between the marks, the rest of the README stays."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    where = (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
+        f"Python {machine['python']}; {versions}.\n"
+    )
+    README.write_text(before + BEGIN + where + "\n" + table(rows) + END + after, encoding="utf-8")
+
+
+def table(rows: list[Row]) -> str:
+    head = ("set", "entrant", *METRICS, *COSTS)
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in sorted(rows, key=lambda row: row["set"]):
+        accuracy = [f"{row[key]:.2f}" if key in row else "" for key in METRICS]
+        costs = [f"{row[key]:.3g}" for key in COSTS]
+        lines.append("| " + " | ".join((row["set"], row["entrant"], *accuracy, *costs)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--methods", default="knn,fusion")
+    parser.add_argument("--peers", default="omikuji,omikuji-bonsai,napkinxc")
+    options = parser.parse_args()
+    methods, peers = options.methods.split(","), options.peers.split(",")
+    for folder in options.folders:
+        measure(folder, methods, peers)
+    if not options.folders:
+        with tempfile.TemporaryDirectory() as scratch:
+            shop = Path(scratch) / "generated-shop"
+            write_catalogue(shop, train=8000, test=2000, seed=0)
+            measure(shop, methods, peers)
+
+
+if __name__ == "__main__":
+    main()
