@@ -117,7 +117,10 @@ def test_json_everywhere(shop, model, command):
     [
         (("--method", "nn"), "no method 'nn'; did you mean 'knn'"),
         (("--method", "knn", "--set", "neighbors=3"), "did you mean 'neighbours'"),
-        (("--method", "knn", "--set", "neighbours=many"), "knn.neighbours='many': expected an integer"),
+        (
+            ("--method", "knn", "--set", "neighbours=many"),
+            "knn.neighbours='many': expected an integer",
+        ),
         (("--set", "neighbours"), "expected NAME=VALUE"),
         (("--method", "knn", "--set", "power=99"), "from 0 to 16"),
         (("--features", "tfdf"), "tfdf"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.compact import compact, widened
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
@@ -102,6 +103,8 @@ class Fusion(Method):
             self.combiner_.choose_tilts(self.objective, rankings, held[1], Y[rows])
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
+        for member in self.members_:  # it answers from now on as it will when it is loaded
+            member.load_state(widened(compact(member.state())))
 
     def _teach_all(
         self,
@@ -208,7 +211,8 @@ class Fusion(Method):
         written = json.dumps(self.settings_).encode()
         arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
         for place, member in enumerate(self.members_):
-            arrays |= {f"member.{place}.{name}": part for name, part in member.state().items()}
+            parts = compact(member.state())
+            arrays |= {f"member.{place}.{name}": part for name, part in parts.items()}
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -219,9 +223,8 @@ class Fusion(Method):
             member = method_class(name).from_json(given)
             prefix = f"member.{place}."
             member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
-            member.load_state(
-                {key[len(prefix) :]: part for key, part in arrays.items() if key.startswith(prefix)}
-            )
+            own = {k[len(prefix) :]: part for k, part in arrays.items() if k.startswith(prefix)}
+            member.load_state(widened(own))
             self.members_.append(member)
 
     @classmethod

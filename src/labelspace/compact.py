@@ -1,0 +1,46 @@
+"""Arrays in fewer bytes: what a model keeps on disk need not be as wide as what it computes with.
+
+Numbers of 32 bits are kept in 16, which costs them their fourth digit; whole numbers are kept in
+the narrowest form that holds them all, which costs nothing. The name tells what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+_MARK = "@"
+_SMALL = 1024  # fewer numbers are left alone: they are often the ones that count
+_LARGEST = 65_000.0  # what 16 bits can hold
+
+
+def compact(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same arrays, narrower where that can be undone by `widened`."""
+    kept = {}
+    for name, array in arrays.items():
+        narrow = _narrow(array)
+        kept[name if narrow is array else f"{name}{_MARK}{array.dtype}"] = narrow
+    return kept
+
+
+def widened(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inverse of `compact`, but for digits lost. Arrays it left alone are not copied."""
+    found = {}
+    for name, array in arrays.items():
+        plain, _, dtype = name.partition(_MARK)
+        found[plain] = array.astype(dtype) if dtype else array
+    return found
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    if array.size < _SMALL:
+        return array
+    low, high = array.min(), array.max()
+    if array.dtype == np.float32:
+        fits = np.isfinite(low) and np.isfinite(high) and max(-low, high) < _LARGEST
+        return array.astype(np.float16) if fits else array
+    if array.dtype in (np.int32, np.int64) and low >= 0:
+        narrow: np.ndarray = array.astype(np.min_scalar_type(high))
+        return narrow if narrow.itemsize < array.itemsize else array
+    return array
