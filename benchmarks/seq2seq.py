@@ -10,7 +10,6 @@ benchmarks/results/seq2seq.json and a table beside it.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from kept import keep
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
 from labelspace.data.levels import Levels
@@ -28,7 +28,6 @@ from labelspace.features.written_names import written_names
 from labelspace.methods.seq2seq import Seq2Seq
 from labelspace.methods.treespace import TreeSpace
 
-RESULTS = Path(__file__).parent / "results"
 METRICS = ("P@1", "P@3", "P@5", "PSP@5")
 
 
@@ -51,12 +50,11 @@ def measured(model: Any, train: Dataset, test: Dataset, text: Any, **known: Any)
     by_level = evaluate_levels(ranking, test.labels, counts, levels, single_path=single)
     return {
         "method": model.name,
-        **{name: round(found[name], 2) for name in METRICS},
-        "exact path": round(by_level["exact path"], 2),
+        **{name: found[name] for name in METRICS},
+        "exact path": by_level["exact path"],
         "epochs": len(model.history_),
-        "train ms an example": round(1000 * (trained - start) / len(train), 3),
-        "predict ms an example": round(1000 * (answered - asked) / len(test), 3),
-        "facts": model.facts(),
+        "train ms an example": 1000 * (trained - start) / len(train),
+        "predict ms an example": 1000 * (answered - asked) / len(test),
     }
 
 
@@ -68,16 +66,6 @@ def known_labels(train: Dataset, test: Dataset) -> Dataset:
         label_names=train.names(),
         taxonomy=train.taxonomy,
     )
-
-
-def table(results: list[dict[str, Any]]) -> str:
-    columns = [name for name in results[0] if name != "facts"]
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(str(result[name]) for name in columns) + " |" for result in results]
-    slow, quick = results
-    for what in ("train ms an example", "predict ms an example"):
-        lines.append(f"\n{what}: {slow[what] / max(quick[what], 1e-9):.1f} times treespace's")
-    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -96,10 +84,13 @@ def main() -> None:
         measured(writer, train, test, writer.text_features()),
         measured(TreeSpace(), train, test, Tfidf()),
     ]
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "seq2seq.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / "seq2seq.md").write_text(table(results), encoding="utf-8")
-    print(table(results))
+    for result in results:  # the factor that writing costs, beside each
+        result |= {
+            f"{what}, times": result[f"{what} ms an example"] / results[1][f"{what} ms an example"]
+            for what in ("train", "predict")
+        }
+    own = {"set": chosen.folder.name, "rows": len(train)}
+    keep("seq2seq", [{**own, **result} for result in results], (*own, "method"))
 
 
 if __name__ == "__main__":

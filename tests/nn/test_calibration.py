@@ -53,3 +53,21 @@ def test_extremes_and_padding_have_scores():
     assert scores[0, 2] == 0.0
     none = fit_line(np.full((2, 3), -1), np.zeros((2, 3)), csr_matrix((2, 5), dtype=np.float32))
     assert np.array_equal(none, AS_IT_IS)
+
+
+def test_probabilities_are_the_sigmoid_of_the_line():
+    from scipy.special import expit
+
+    from labelspace.nn.calibration import log_odds, probabilities, probabilities_of_shares
+
+    rng = np.random.default_rng(3)
+    labels = rng.integers(-1, 5, (40, 7))
+    scores, shares = rng.normal(0.0, 300.0, (40, 7)), rng.random((40, 7)).astype(np.float32)
+    shares[0, :3] = 0.0, 1.0, 0.5
+    found = probabilities(labels, scores, (0.7, -0.2))
+    given = labels >= 0
+    np.testing.assert_allclose(found[given], expit(0.7 * scores - 0.2)[given], atol=1e-6)
+    found = probabilities_of_shares(labels, shares, np.array([1.3, 0.4]), 1e-4)
+    expected = expit(1.3 * log_odds(shares, 1e-4) + 0.4)
+    np.testing.assert_allclose(found[given], expected[given], rtol=1e-5)
+    assert not found[~given].any()

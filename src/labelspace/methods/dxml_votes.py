@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.ranking import Ranking
-from labelspace.nn.calibration import fit_line, log_odds, probabilities
+from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.nn.encoder import unit_array
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
@@ -85,6 +85,8 @@ class Voters:
         found = [index.search(q, k) for index, q in zip(self.indexes, queries, strict=True)]
         if self.raw is not None and X is not None:
             found.append(self.raw.search(X, k))
+        if len(found) == 1:  # a view, for `stack` takes a while
+            return found[0][0][:, None], found[0][1][:, None]
         return np.stack([f[0] for f in found], axis=1), np.stack([f[1] for f in found], axis=1)
 
     def votes(
@@ -101,8 +103,8 @@ class Voters:
     def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
         """The k best labels of points given by each learner, scored by calibrated votes."""
         labels, shares = self.votes(*self.find(queries, X, self.rule.neighbours), self.rule, k)
-        odds, line = log_odds(shares, LEAST_SHARE), np.array(self.rule.calibration)
-        return Ranking(labels, probabilities(labels, odds, line))
+        line = self.rule.calibration
+        return Ranking(labels, probabilities_of_shares(labels, shares, line, LEAST_SHARE))
 
     def choose_rule(
         self,

@@ -34,7 +34,7 @@ from labelspace.methods.hierarchicalxc_search import Classifiers, Search, averag
 from labelspace.methods.hierarchicalxc_training import CELLS_AT_A_TIME, train_edges
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
-from labelspace.nn.calibration import AS_IT_IS, fit_line, log_odds, probabilities
+from labelspace.nn.calibration import AS_IT_IS, fit_line, log_odds, probabilities_of_shares
 from labelspace.nn.callbacks import Callback, teller
 from labelspace.nn.coordinate import Loss
 
@@ -229,7 +229,7 @@ class HierarchicalXC(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
-        return Ranking(labels, probabilities(labels, log_odds(scores, SURE), self.line_))
+        return Ranking(labels, probabilities_of_shares(labels, scores, self.line_, SURE))
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels and their path probabilities, averaged over the trees."""

@@ -40,7 +40,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
-from labelspace.nn.calibration import fit_line, log_odds, probabilities
+from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser
@@ -310,8 +310,8 @@ class Hyperbolic(Method):
         best = Ranking.stack(
             [self._ranked(rows[start : start + QUERIES_AT_A_TIME], k) for start in starts]
         )
-        odds = log_odds(best.scores, LEAST_SHARE)
-        return Ranking(best.labels, probabilities(best.labels, odds, self.calibration_))
+        labels, line = best.labels, self.calibration_
+        return Ranking(labels, probabilities_of_shares(labels, best.scores, line, LEAST_SHARE))
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points in the first learner's space, (n, dim)."""

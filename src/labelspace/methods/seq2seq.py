@@ -47,7 +47,7 @@ from labelspace.methods.seq2seq_objective import WritingObjective
 from labelspace.methods.seq2seq_outputs import Outputs, plan_outputs
 from labelspace.methods.seq2seq_search import OFF, Writer
 from labelspace.methods.validation import parts_of
-from labelspace.nn.calibration import fit_line, log_odds, probabilities
+from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.sparse import checked_features
 
@@ -280,8 +280,8 @@ class Seq2Seq(Method):
             self.writer_ = self._writer()
         raw, _ = self._raw(self.writer_, as_csr(X))
         best = Ranking.from_sparse(raw, k)
-        odds = log_odds(best.scores)
-        return Ranking(best.labels, probabilities(best.labels, odds, self.calibration_))
+        line = self.calibration_
+        return Ranking(best.labels, probabilities_of_shares(best.labels, best.scores, line))
 
     def facts(self) -> dict[str, Any]:
         weights = sum(weights.numel() for weights in self.t5_.parameters())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 
@@ -46,11 +47,38 @@ def fit_line(labels: np.ndarray, scores: np.ndarray, Y: csr_matrix) -> np.ndarra
     return fit_platt(scores[given], hits)
 
 
-def probabilities(labels: np.ndarray, scores: np.ndarray, line: np.ndarray) -> np.ndarray:
+Line = np.ndarray | tuple[float, float]  # slope and offset
+
+
+def probabilities(labels: np.ndarray, scores: np.ndarray, line: Line) -> np.ndarray:
     """sigmoid(slope * score + offset) as float32; 0 where there is no label, -1."""
-    found = expit(line[0] * scores + line[1])
-    found[labels < 0] = 0.0
-    return np.asarray(found, np.float32)
+    found = np.empty(labels.shape, np.float32)
+    _sigmoid(labels.ravel(), scores.ravel(), line[0], line[1], 0.0, found.ravel())
+    return found
+
+
+def probabilities_of_shares(
+    labels: np.ndarray, shares: np.ndarray, line: Line, least: float = 1e-9
+) -> np.ndarray:
+    """The same of the log odds of shares, which are taken to be within least and 1 - least."""
+    found = np.empty(labels.shape, np.float32)
+    _sigmoid(labels.ravel(), shares.ravel(), line[0], line[1], least, found.ravel())
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _sigmoid(labels, scores, slope, offset, least, found):  # type: ignore[no-untyped-def]
+    """Compiled, since the answer to a single question is a handful of numbers: numpy's own calls
+    would take longer than they do. least: 0 for scores, above it for shares."""
+    for place in range(len(found)):
+        if labels[place] < 0:
+            found[place] = 0.0
+            continue
+        x = np.float64(scores[place])
+        if least > 0.0:
+            p = min(max(x, least), 1.0 - least)
+            x = np.log(p / (1.0 - p))
+        found[place] = 1.0 / (1.0 + np.exp(-(slope * x + offset)))
 
 
 def log_odds(p: np.ndarray, least: float = 1e-9) -> np.ndarray:
