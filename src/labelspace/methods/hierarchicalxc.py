@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
-DEFAULT_C: Mapping[Loss, float] = {"logistic": 6.0, "squared_hinge": 0.5}
+USUAL_C: Mapping[Loss, float] = {"logistic": 6.0, "squared_hinge": 0.5}
+MANY_LABELS = 10_000  # above, a label has few examples, and losses weigh twice that
 LEAF_SIZE, FLAT = 100, 200  # so few labels gain nothing from a tree
 CANDIDATES = 50  # labels that each tree of several names
 FEW_EXAMPLES = 20_000  # up to here it is trained again on all, those held out included
@@ -76,7 +77,8 @@ class HierarchicalXC(Method):
             "of the classifiers; both: logistic in the first tree, squared hinge in others", *LOSSES
         ),
         "C": number(
-            "weight of the losses against large weights; none: logistic 6, squared hinge 0.5",
+            "weight of the losses against large weights; none: logistic 6, squared hinge 0.5, and "
+            "twice that for more than 10,000 labels",
             low=1e-6,
             none=True,
         ),
@@ -206,7 +208,7 @@ class HierarchicalXC(Method):
         seed: int,
         tell: Callable[[int], None],
     ) -> Classifiers:
-        C, width = self.C or DEFAULT_C[loss], self.node_hidden
+        C, width = self.C or usual_C(loss, Y.shape[1]), self.node_hidden
         linear, networks = NO_LINEAR, NO_NETWORKS
         if width:
             networks = train_networks(seen, Y, tree, width=width, loss=loss, C=C, seed=seed)
@@ -301,3 +303,8 @@ class HierarchicalXC(Method):
             nodes = 1 + 2 * shape.labels // leaf_size
             needs["weights"] = 4 * params["ensemble"] * width * (nodes * code + shape.labels)
         return needs
+
+
+def usual_C(loss: Loss, n_labels: int) -> float:
+    """From validation cuts: docs/methods/hierarchicalxc.md."""
+    return USUAL_C[loss] * (2.0 if n_labels > MANY_LABELS else 1.0)
