@@ -7,13 +7,13 @@ import pytest
 from scipy.sparse import csr_matrix, hstack, vstack
 
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.errors import InputError
+from labelspace.errors import InputError, ParameterError
 from labelspace.evaluation.metrics import evaluate
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.dxml import DXML
-from labelspace.methods.dxml_growth import place_labels
+from labelspace.methods.dxml_labels import place_labels
 from labelspace.methods.dxml_objective import Partners, targets
 from labelspace.methods.dxml_rules import batch, hidden_layers, learners
 from labelspace.search import neighbours as search
@@ -57,6 +57,8 @@ def precision(model, X, Y):
         {"keep": 1.0, "dropout": 0.0},
         {"optimiser": "sgd", "lr": 0.3},
         {"ensemble": 3},
+        {"reduce": 6},
+        {"reduce": 6, "hidden": ()},
         {"search": "clusters", "clusters": 12, "probes": 6},
         {"search": "hnsw"},
         {"validation": 0.0},
@@ -153,6 +155,17 @@ def test_learners_differ_and_the_first_is_not_alone(data):
     assert not np.allclose(one, other)
     assert model.embed(X).shape == (X.shape[0], 32)
     assert model.label_vectors_.shape == (Y.shape[1], 32)
+
+
+def test_a_reduced_space_is_small_and_learns_more(data):
+    (X, Y), (X_test, Y_test) = data
+    model = DXML(**SMALL, reduce=8).fit(X[:300], Y[:300])
+    assert model.embed(X).shape[1] == 8
+    assert model.voters_.indexes[0].vectors.shape[1] == 8
+    model.partial_fit(X[300:], Y[300:])
+    assert precision(model, X_test, Y_test) > 50
+    with pytest.raises(ParameterError, match="set dim instead"):
+        DXML(reduce=8, loss="triplet").fit(X, Y)
 
 
 def test_large_sets_are_searched_in_clusters(data, monkeypatch):

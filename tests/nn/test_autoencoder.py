@@ -16,7 +16,6 @@ from labelspace.nn.autoencoder import (
     cell_products,
     reconstruction_loss,
     restore_decoder,
-    restore_encoder,
 )
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowAdam, Together
@@ -143,7 +142,7 @@ def test_restored_parts_encode_and_decode_alike():
     X = rows_of(6, 9)
     autoencoder = Autoencoder.fresh(9, (7, 5, 3), np.random.default_rng(4))
     arrays = autoencoder.encoder.arrays() | autoencoder.decoder.arrays()
-    encoder, decoder = restore_encoder(arrays), restore_decoder(arrays)
+    encoder, decoder = Encoder.restore(arrays), restore_decoder(arrays)
     assert isinstance(encoder, Encoder)
     codes = autoencoder.encode(X)
     assert np.array_equal(encoder.encode(X), codes)

@@ -18,13 +18,13 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.data.dataset import Features
-from labelspace.errors import InputError
+from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
 from labelspace.labels.cooccurrence import MEASURES
-from labelspace.labels.deepwalk import deepwalk, deepwalk_bytes
-from labelspace.labels.graph import cooccurrence_graph, graph_bytes, taxonomy_graph
+from labelspace.labels.deepwalk import deepwalk_bytes
+from labelspace.labels.graph import graph_bytes
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.dxml_growth import place_labels, trainable
+from labelspace.methods.dxml_labels import label_points, place_labels
 from labelspace.methods.dxml_objective import Anchors, BatchObjective
 from labelspace.methods.dxml_rules import batch, hidden_layers, learners, passes
 from labelspace.methods.dxml_votes import Rule, Voters, widened
@@ -42,9 +42,9 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
-from labelspace.nn.encoder import Encoder, unit_array
+from labelspace.nn.encoder import Encoder, principal_directions, unit_array
 from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
-from labelspace.nn.rows import RowAdam, SparseLinear, Together
+from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
 from labelspace.search.sparse_neighbours import SparseNeighbours
@@ -96,6 +96,12 @@ class DXML(Method):
             none=True,
         ),
         "raw": flag("neighbours by raw features vote too, as much as validation data say"),
+        "reduce": integer(
+            "dimension to which the trained space is brought, by its principal directions; none: "
+            "it stays as it is",
+            low=1,
+            none=True,
+        ),
         "ensemble": integer(
             "learners, whose votes are averaged; none: 5 for few examples, 1 for many",
             low=1,
@@ -138,6 +144,7 @@ class DXML(Method):
         neighbours: int | None = None,
         power: float | None = None,
         raw: bool = True,
+        reduce: int | None = None,
         ensemble: int | None = None,
         search: str = "auto",
         clusters: int | None = None,
@@ -170,6 +177,7 @@ class DXML(Method):
         self.neighbours = neighbours
         self.power = power
         self.raw = raw
+        self.reduce = reduce
         self.ensemble = ensemble
         self.search = search
         self.clusters = clusters
@@ -178,9 +186,19 @@ class DXML(Method):
         self.more_epochs = more_epochs
         self.seed = seed
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.reduce is not None and self.loss in BY_TARGETS:
+            raise ParameterError(
+                f"dxml.reduce={self.reduce}: with loss={self.loss} examples are held against "
+                f"label vectors, which have all {self.dim} dimensions; set dim instead"
+            )
+
     def _fit(self, data: TrainingData) -> None:
         X, Y, held = self._cut(data)
-        self.graph_vectors_ = None if self.loss in BY_NEIGHBOURS else self._label_points(data, Y)
+        self.graph_vectors_ = None
+        if self.loss in BY_TARGETS:
+            self.graph_vectors_ = label_points(self, Y, data.taxonomy)
         self.encoders_ = [
             self._prepared(
                 Encoder.fresh(
@@ -208,6 +226,11 @@ class DXML(Method):
             passes(self.epochs, self.batch_size, X.shape[0]),
             None if held is None else score,
         )
+        if self.reduce is not None and self.reduce < self.dim:
+            self.encoders_ = [
+                encoder.projected(principal_directions(points, self.reduce))
+                for encoder, points in zip(self.encoders_, self._points(X), strict=True)
+            ]
         if held is not None:
             raw = SparseNeighbours.of(X) if self.raw else None
             rule = Voters.exact(self._points(X), Y, rule, raw).choose_rule(
@@ -231,26 +254,6 @@ class DXML(Method):
             held = (X[cut], Y[cut])
             X, Y = X[rows], Y[rows]
         return X, Y, held if held[1].nnz else None
-
-    def _label_points(self, data: TrainingData, Y: csr_matrix) -> np.ndarray:
-        """V: DeepWalk on the label graph."""
-        if self.graph == "cooccurrence":
-            measure: Any = None if self.graph_weights == "none" else self.graph_weights
-            graph = cooccurrence_graph(Y, weights=measure, seed=self.seed)
-        elif data.taxonomy is None:
-            raise InputError("graph='taxonomy' needs a taxonomy, and the data have none")
-        else:
-            graph = taxonomy_graph(data.taxonomy)
-        vectors = deepwalk(
-            graph,
-            self.dim,
-            walks=self.walks,
-            length=self.walk_length,
-            window=self.window,
-            seed=self.seed,
-            deterministic=self.deterministic,
-        )
-        return vectors[: Y.shape[1]]
 
     def _prepared(self, encoder: Encoder) -> Encoder:
         if self.optimiser == "sgd":
@@ -345,7 +348,7 @@ class DXML(Method):
             # The old examples hold the space in place: their points stay as they are.
             points = [np.asarray(index.vectors) for index in self.voters_.indexes]
             anchors = Anchors(points, widened(self.voters_.Y, Y.shape[1]))
-            self.encoders_ = [self._prepared(trainable(encoder)) for encoder in self.encoders_]
+            self.encoders_ = [self._prepared(encoder.trainable()) for encoder in self.encoders_]
             self._train(data, X, Y, self.more_epochs, anchors=anchors)
         self.voters_ = self.voters_.extended(self._points(X), X, Y)
 
@@ -370,15 +373,9 @@ class DXML(Method):
         self.graph_vectors_ = arrays.get("graph_vectors")
         self.encoders_ = []
         for learner in range(n_learners):
-            first = arrays[f"encoder.first.{learner}"]
-            hidden = [
-                {
-                    part: torch.from_numpy(np.array(arrays[f"encoder.{layer}.{part}.{learner}"]))
-                    for part in ("direction", "length", "bias")
-                }
-                for layer in range(len(hidden_layers(self.hidden, len(first))))
-            ]
-            self.encoders_.append(Encoder(SparseLinear.frozen(first), hidden))
+            mine = f".{learner}"
+            own = {k.removesuffix(mine): part for k, part in arrays.items() if k.endswith(mine)}
+            self.encoders_.append(Encoder.restore(own))
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

@@ -16,7 +16,8 @@ from labelspace.methods.linear import usual_negatives
 FEW_EXAMPLES = 30_000
 SAMPLE = 2000  # examples that a tree is trained on to see how quick this machine is on such data
 TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0}
-SPACE: dict[str, Any] = {"ensemble": 1, "more_epochs": 0}
+# Raw neighbours would cost more than all else of an answer; 64 dimensions say as much as 300.
+SPACE: dict[str, Any] = {"ensemble": 1, "raw": False, "reduce": 64, "more_epochs": 0}
 
 
 class Step(NamedTuple):

@@ -50,7 +50,7 @@ from labelspace.methods.parameters import (
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import parts_of
 from labelspace.nn.encoder import Encoder, unit_array
-from labelspace.nn.rows import RowAdam, RowTable, SparseLinear, Together
+from labelspace.nn.rows import RowAdam, RowTable, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.inner_product import build_index, index_bytes, restore_index
@@ -348,15 +348,7 @@ class GLaS(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        first = SparseLinear.frozen(arrays["encoder.first"])
-        hidden = [
-            {
-                part: torch.from_numpy(np.array(arrays[f"encoder.{number}.{part}"]))
-                for part in ("direction", "length", "bias")
-            }
-            for number in range(len(self.hidden))
-        ]
-        self.encoder_ = Encoder(first, hidden)
+        self.encoder_ = Encoder.restore(arrays)
         self.table_ = RowTable.frozen(arrays["labels"])
         self.dim_ = self.table_.weight.shape[1]
         self.bias_ = torch.from_numpy(np.array(arrays["bias"]))

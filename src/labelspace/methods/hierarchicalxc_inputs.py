@@ -49,10 +49,10 @@ class Inputs:
         """From `arrays`, among which others may be."""
         if kind == "raw":
             return cls(kind, None)
-        from labelspace.nn.autoencoder import restore_encoder
+        from labelspace.nn.encoder import Encoder
 
         own = {name: array for name, array in arrays.items() if name.startswith("encoder.")}
-        return cls(kind, restore_encoder(own))
+        return cls(kind, Encoder.restore(own))
 
 
 def fit_encoder(

@@ -221,7 +221,7 @@ class Hyperbolic(Method):
         return Space.fresh(self.geometry, self.into, self.optimiser, encoder, labels)
 
     def _frozen(self, arrays: Arrays) -> Space:
-        return Space.frozen(self.geometry, self.into, len(self.hidden), arrays)
+        return Space.frozen(self.geometry, self.into, arrays)
 
     def _optimiser(self, space: Space) -> Together:
         label_rate = self.lr

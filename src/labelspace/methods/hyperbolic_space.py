@@ -23,7 +23,7 @@ from labelspace.nn.riemannian import (
     GradientTable,
     RiemannianAdam,
 )
-from labelspace.nn.rows import RowTable, SparseLinear
+from labelspace.nn.rows import RowTable
 
 INTO = ("exp", "clip")
 OPTIMISERS = ("sgd", "adam", "riemannian-adam")
@@ -64,19 +64,9 @@ class Space:
         return cls(geometry, into, encoder, table)
 
     @classmethod
-    def frozen(
-        cls, geometry: str, into: str, n_hidden: int, arrays: Mapping[str, np.ndarray]
-    ) -> Space:
+    def frozen(cls, geometry: str, into: str, arrays: Mapping[str, np.ndarray]) -> Space:
         """For prediction alone; the arrays may be read-only memory maps."""
-        hidden = [
-            {
-                part: torch.from_numpy(np.array(arrays[f"encoder.{number}.{part}"]))
-                for part in ("direction", "length", "bias")
-            }
-            for number in range(n_hidden)
-        ]
-        encoder = Encoder(SparseLinear.frozen(arrays["encoder.first"]), hidden)
-        return cls(geometry, into, encoder, RowTable.frozen(arrays["labels"]))
+        return cls(geometry, into, Encoder.restore(arrays), RowTable.frozen(arrays["labels"]))
 
     def examples(self, mapped: Tensor) -> Tensor:
         """What the map gives as points of the geometry, in float64."""

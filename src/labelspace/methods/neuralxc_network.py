@@ -18,7 +18,6 @@ from labelspace.nn.autoencoder import (
     Decoder,
     DenseLayers,
     restore_decoder,
-    restore_encoder,
 )
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowAdam, RowTable, Together
@@ -70,7 +69,7 @@ class Path:
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> Path:
         return cls(
-            restore_encoder(arrays),
+            Encoder.restore(arrays),
             DenseLayers.restore(under("regressor.", arrays)),
             restore_decoder(arrays),
         )

@@ -21,7 +21,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.rows import RowTable, SparseLinear, sparse_times_dense
+from labelspace.nn.rows import RowTable, sparse_times_dense
 
 
 class DenseLayers:
@@ -266,16 +266,6 @@ def _pass_on(weight: Tensor, r: int, *, pairs_in: bool, pairs_out: bool) -> None
             weight[start : start + r, :r] = sign * eye
             if pairs_out:
                 weight[start : start + r, r : 2 * r] = -sign * eye
-
-
-def restore_encoder(arrays: Mapping[str, np.ndarray]) -> Encoder:
-    """An encoder for prediction from what `Encoder.arrays` gave."""
-    names = ("direction", "length", "bias")
-    hidden = [
-        {part: torch.from_numpy(np.array(arrays[f"encoder.{n}.{part}"])) for part in names}
-        for n in range(sum(name.endswith(".direction") for name in arrays))
-    ]
-    return Encoder(SparseLinear.frozen(arrays["encoder.first"]), hidden)
 
 
 def restore_decoder(arrays: Mapping[str, np.ndarray]) -> Decoder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -67,6 +67,19 @@ class Encoder:
             length = torch.tensor([float(_column_lengths(weight).mean())], requires_grad=True)
         return cls(SparseLinear(weight, pace), hidden, length)
 
+    @classmethod
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Encoder:
+        """For prediction, from what `arrays` gave; the first layer may be a memory map."""
+        hidden: list[dict[str, torch.Tensor]] = []
+        while own := {
+            name.removeprefix(prefix): torch.from_numpy(np.array(array))
+            for prefix in (f"encoder.{len(hidden)}.",)
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }:
+            hidden.append(own)
+        return cls(SparseLinear.frozen(arrays["encoder.first"]), hidden)
+
     def __call__(self, X: csr_matrix) -> torch.Tensor:
         """With gradient, for training."""
         h = self.first(X)
@@ -93,6 +106,24 @@ class Encoder:
         if self.length is not None:
             self.first.weight *= self.length.detach().numpy() / _column_lengths(self.first.weight)
             self.length = None
+
+    def trainable(self) -> Encoder:
+        """A copy with no memory of earlier steps: one that was loaded has none either."""
+        hidden = [
+            {part: tensor.detach().clone().requires_grad_() for part, tensor in layer.items()}
+            for layer in self.hidden
+        ]
+        return Encoder(SparseLinear(np.array(self.first.weight)), hidden)
+
+    def projected(self, directions: np.ndarray) -> Encoder:
+        """phi(x) D for orthogonal columns D (dim, fewer): the last layer's outputs are turned."""
+        self.fold()
+        if not self.hidden:
+            return Encoder(SparseLinear(self.first.weight @ directions), [])
+        with torch.no_grad():
+            turn, last = torch.from_numpy(directions), self.hidden[-1]
+            turned = {"weight": _weight(last) @ turn, "bias": last["bias"] @ turn}
+        return Encoder(self.first, [*self.hidden[:-1], turned])
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All weights by name, sharing memory, for the Trainer."""
@@ -123,9 +154,17 @@ def _column_lengths(weight: np.ndarray) -> np.ndarray:
 
 
 def _weight(layer: dict[str, torch.Tensor]) -> torch.Tensor:
+    if "weight" in layer:  # of a layer that was turned, whose neurons no longer share a length
+        return layer["weight"]
     direction = layer["direction"]
     lengths: torch.Tensor = direction.norm(dim=0, keepdim=True)
     return layer["length"] * direction / lengths.clamp_min(TINY)
+
+
+def principal_directions(points: np.ndarray, dim: int) -> np.ndarray:
+    """The directions (columns) in which points (n, more) reach farthest from the origin."""
+    _, directions = np.linalg.eigh(points.T.astype(np.float64) @ points)  # in rising order
+    return np.ascontiguousarray(directions[:, ::-1][:, :dim], np.float32)
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,37 @@
+"""Encoders: brought to fewer dimensions, and back from their arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import random as random_sparse
+
+from labelspace.nn.encoder import Encoder, principal_directions
+
+X = random_sparse(200, 30, 0.3, "csr", np.float32, rng=np.random.default_rng(0))
+
+
+def encoder(hidden):
+    return Encoder.fresh(30, (*hidden, 12), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("hidden", [(), (20,), (20, 16)])
+def test_a_projected_encoder_gives_projected_points(hidden):
+    whole = encoder(hidden)
+    points = whole.encode(X)
+    directions = principal_directions(points, 5)
+    np.testing.assert_allclose(directions.T @ directions, np.eye(5), atol=1e-5)
+    found = whole.projected(directions)
+    np.testing.assert_allclose(found.encode(X), points @ directions, atol=1e-4)
+    back = Encoder.restore(found.arrays())
+    np.testing.assert_array_equal(back.encode(X), found.encode(X))
+    # All directions keep all distances.
+    turned = whole.projected(principal_directions(points, 12)).encode(X)
+    np.testing.assert_allclose(turned @ turned.T, points @ points.T, atol=1e-3)
+
+
+def test_the_first_directions_hold_the_most():
+    points = encoder(()).encode(X)
+    singular = np.linalg.svd(points, compute_uv=False)
+    kept = np.linalg.norm(points @ principal_directions(points, 3))
+    np.testing.assert_allclose(kept, np.linalg.norm(singular[:3]), rtol=1e-4)
