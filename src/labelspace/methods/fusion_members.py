@@ -13,11 +13,16 @@ from labelspace.methods.base import Shape
 from labelspace.methods.hierarchicalxc import HierarchicalXC
 from labelspace.methods.linear import usual_negatives
 
-FEW_EXAMPLES = 30_000
+FEW_EXAMPLES, MANY_EXAMPLES = 30_000, 300_000
 SAMPLE = 2000  # examples that a tree is trained on to see how quick this machine is on such data
 TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0}
-# Raw neighbours would cost more than all else of an answer; 64 dimensions say as much as 300.
-SPACE: dict[str, Any] = {"ensemble": 1, "raw": False, "reduce": 64, "more_epochs": 0}
+# Raw neighbours would cost more than all else of an answer; 64 dimensions say as much as 160.
+SPACE: dict[str, Any] = {
+    "ensemble": 1, "raw": False, "dim": 160, "reduce": 64, "more_epochs": 0,
+}  # fmt: skip
+
+# Half the dimensions and epochs that it has alone: what it adds to the others comes early.
+LABEL_SPACE: dict[str, Any] = {"dim": 256, "epochs": 6}
 
 
 class Step(NamedTuple):
@@ -36,7 +41,7 @@ LADDER = (
     Step("linear", {}, 3.0),
     Step("hierarchicalxc", {**TREES, "ensemble": 2, "seed": 1}, 2.0),
     Step("dxml", SPACE, 10.0),
-    Step("glas", {}, 8.0),
+    Step("glas", LABEL_SPACE, 8.0),
     Step("dxml", {**SPACE, "seed": 1}, 10.0),
     Step("dxml", {**SPACE, "seed": 2}, 10.0),
 )
@@ -46,20 +51,25 @@ NEEDS_TORCH = ("dxml", "glas")
 def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     """The members to train, in this order.
 
-    A linear classifier a label sees more than classifiers along trees, where labels are few enough
-    for it. A learned space takes the longest to train, and torch: it is left out with many
-    examples, and where the extra is not installed.
+    A linear classifier a label, and one of another kind that sees what it does not: a learned space
+    whose neighbours vote, of few examples, and one that holds labels and examples, of more; of very
+    many it would take too long. Where labels are too many for classifiers to be trained against all
+    examples, a tree of them helps. Spaces need torch; without it raw neighbours are asked, and with
+    more than few examples in any case.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     has_torch = find_spec("torch") is not None
     if budget is not None:
         return [step for step in LADDER if has_torch or step.name not in NEEDS_TORCH]
-    chosen = [Step("knn", {}), Step("linear", {})]
+    few = shape.points < FEW_EXAMPLES
+    chosen = [Step("linear", {})]
+    if not (few and has_torch):
+        chosen.insert(0, Step("knn", {}))
     if usual_negatives(shape) == "hard":
-        chosen.append(Step("hierarchicalxc", TREES))
-    if shape.points < FEW_EXAMPLES and has_torch:
-        chosen.append(Step("dxml", SPACE))
+        chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 1}))
+    if has_torch and shape.points < MANY_EXAMPLES:
+        chosen.append(Step("dxml", SPACE) if few else Step("glas", LABEL_SPACE))
     return chosen
 
 
