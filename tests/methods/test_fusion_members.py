@@ -12,6 +12,7 @@ from support.planted import planted
 
 FEW = Shape(5000, 2000, 150, 300_000, 12_000)
 MORE = Shape(100_000, 50_000, 20_000, 10**6, 10**6)
+RARE = Shape(100_000, 50_000, 20_000, 10**6, 10**5)
 MANY = Shape(500_000, 10**6, 10**5, 10**8, 10**6)
 
 
@@ -22,6 +23,7 @@ def names(members, shape, budget=None):
 def test_members_suit_the_size_of_the_data_or_are_named():
     assert names("auto", FEW) == ["linear", "dxml"]
     assert names("auto", MORE) == ["knn", "linear", "hierarchicalxc", "glas"]
+    assert names("auto", RARE) == ["knn", "linear", "hierarchicalxc"]
     assert names("auto", MANY) == ["knn", "linear", "hierarchicalxc"]
     assert names("knn, linear", FEW) == ["knn", "linear"]
 

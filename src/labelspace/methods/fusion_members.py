@@ -21,8 +21,10 @@ SPACE: dict[str, Any] = {
     "ensemble": 1, "raw": False, "dim": 160, "reduce": 64, "more_epochs": 0,
 }  # fmt: skip
 
-# Half the dimensions and epochs that it has alone: what it adds to the others comes early.
+# Half the dimensions and three quarters of the epochs that it has alone: what it adds to the others
+# comes early. Labels with few examples hardly have a place in it: there it adds nothing.
 LABEL_SPACE: dict[str, Any] = {"dim": 256, "epochs": 6}
+EXAMPLES_A_LABEL = 10
 
 
 class Step(NamedTuple):
@@ -68,8 +70,11 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
         chosen.insert(0, Step("knn", {}))
     if usual_negatives(shape) == "hard":
         chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 1}))
-    if has_torch and shape.points < MANY_EXAMPLES:
-        chosen.append(Step("dxml", SPACE) if few else Step("glas", LABEL_SPACE))
+    known = shape.label_nnz >= EXAMPLES_A_LABEL * shape.labels
+    if has_torch and few:
+        chosen.append(Step("dxml", SPACE))
+    elif has_torch and known and shape.points < MANY_EXAMPLES:
+        chosen.append(Step("glas", LABEL_SPACE))
     return chosen
 
 
