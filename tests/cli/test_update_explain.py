@@ -89,7 +89,7 @@ def test_methods_that_cannot(shop, more, command):
     assert "knn cannot learn more" in err
     code, _, err = command("explain", shop / "knn", "ripe apple")
     assert code == 1
-    assert "methods that can: glas" in err
+    assert "methods that can: fusion, glas, linear" in err
 
 
 def test_explain_for_people_and_programs(shop, model, command):

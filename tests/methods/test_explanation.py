@@ -1,4 +1,4 @@
-"""Explanations of GLaS against the definitions, computed here once more."""
+"""Explanations against their definitions, computed here once more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from labelspace.errors import InputError, NotFittedError
+from labelspace.methods.fusion import Fusion
 from labelspace.methods.glas import GLaS
+from labelspace.methods.linear import Linear
 from support.planted import planted
 
 SMALL = {"dim": 16, "epochs": 6, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
@@ -117,3 +119,48 @@ def test_what_cannot_be_explained_is_an_error_of_ours(model, data):
         model.explain(X[0, :-1], 0)
     with pytest.raises(NotFittedError):
         GLaS().explain(X[0], 0)
+
+
+def test_linear_weights_explain_themselves(data):
+    X, Y = data
+    model = Linear().fit(X, Y)
+    weights = model.ranker_.weights.toarray()
+    row, label = 5, int(Y[5].indices[0])
+    x = X[row].toarray()[0]
+
+    def raw(x):
+        return weights[label, :-1] @ x / np.linalg.norm(x) + weights[label, -1]
+
+    found = model.explain(X[row], label, k=100)
+    assert {feature for feature, _ in found.features} == set(X[row].indices)
+    for feature, push in found.features:
+        without = x.copy()
+        without[feature] = 0
+        assert push == pytest.approx(raw(x) - raw(without), abs=1e-4)
+    lengths = np.maximum(np.linalg.norm(weights[:, :-1], axis=1), 1e-12)
+    cosines = weights[:, :-1] @ weights[label, :-1] / (lengths * lengths[label])
+    cosines[label] = 0
+    assert found.labels[0][1] == pytest.approx(cosines.max(), abs=1e-4)
+    assert all(cosine == pytest.approx(cosines[other], abs=1e-4) for other, cosine in found.labels)
+
+
+def test_a_fusion_explains_by_what_its_probability_loses(data):
+    X, Y = data
+    model = Fusion(members="linear,knn").fit(X, Y)
+    label = int(model.predict(X[3], 1).labels[0, 0])
+
+    def odds(x):
+        ranked = model.predict(x, 50)
+        p = min(float(ranked.scores[ranked.labels == label].sum()), 1 - 1e-7)
+        return np.log(p / (1 - p)) if p > 0 else None
+
+    found = model.explain(X[3], label, k=3)
+    assert len(found.features) == 3
+    assert found.labels == model.members_[0].explain(X[3], label, k=3).labels
+    for feature, push in found.features:
+        without = X[3].copy()
+        without.data[without.indices == feature] = 0
+        if odds(without) is not None:
+            assert push == pytest.approx(odds(X[3]) - odds(without), abs=0.01)
+    with pytest.raises(InputError, match="one example is explained at a time"):
+        model.explain(X[:2], label)

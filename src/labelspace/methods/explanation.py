@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.errors import InputError
+from labelspace.methods.base import Method, as_csr
+from labelspace.sparse import checked_features, unit_rows
 
 if TYPE_CHECKING:
     from labelspace.methods.glas import GLaS
@@ -39,12 +42,18 @@ class Explanation:
         return [row for (row, _), labels in pairs if self.label in labels]
 
 
-def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> Explanation:
-    """Explain one label of the one example X."""
+def checked_example(model: Method, X: Any, label: int) -> csr_matrix:
+    """X as the one example whose label is explained."""
+    X = as_csr(checked_features(X, model.n_features_in_))
     if X.shape[0] != 1:
         raise InputError(f"X has {X.shape[0]} rows: one example is explained at a time")
     if not 0 <= label < model.n_labels_:
         raise InputError(f"label {label}: the model has labels 0 to {model.n_labels_ - 1}")
+    return X
+
+
+def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> Explanation:
+    """Explain one label of the one example X by the space that both lie in."""
     examples: list[tuple[int, float]] = []
     labelled: list[list[int]] = []
     voters = model.blend_.voters
@@ -52,13 +61,15 @@ def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> Explanation:
         rows, cosines = voters.nearest(model.embed(X), k)
         examples = _pairs(rows[0], cosines[0])
         labelled = [voters.Y[row].indices.tolist() for row, _ in examples]
-    return Explanation(
-        label, _pushes(model, X, label, k), _near(model, label, k), examples, labelled
-    )
+    wanted = np.array([label])
+    by_features = pushes(X, lambda rows: model.logits(rows, wanted)[:, 0], k)
+    return Explanation(label, by_features, _near(model, label, k), examples, labelled)
 
 
-def _pushes(model: GLaS, X: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
-    """The score with all features less the score without each: right for any encoder."""
+def pushes(
+    X: csr_matrix, raw_score: Callable[[csr_matrix], np.ndarray], k: int
+) -> list[tuple[int, float]]:
+    """The score with all features less the score without each: right for any model."""
     if X.nnz == 0:
         return []
     without = csr_matrix(
@@ -66,10 +77,18 @@ def _pushes(model: GLaS, X: csr_matrix, label: int, k: int) -> list[tuple[int, f
         shape=(X.nnz, X.shape[1]),
     )
     without.data[np.arange(X.nnz) * (X.nnz + 1)] = 0.0  # feature i of row i
-    wanted = np.array([label])
-    push = (model.logits(X, wanted) - model.logits(without, wanted))[:, 0]
+    push = raw_score(X) - raw_score(without)
     best = np.argsort(-np.abs(push), kind="stable")[:k]
     return _pairs(X.indices[best], push[best])
+
+
+def alike(weights: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
+    """The labels whose sparse weights, one row each, point the most in the label's direction."""
+    rows = unit_rows(weights)
+    cosines = np.asarray((rows @ rows[label].T).todense()).ravel()
+    cosines[label] = 0.0
+    best = np.argsort(-cosines, kind="stable")[:k]
+    return _pairs(best[cosines[best] > 0], cosines[best][cosines[best] > 0])
 
 
 def _near(model: GLaS, label: int, k: int) -> list[tuple[int, float]]:

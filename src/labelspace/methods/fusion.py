@@ -21,18 +21,22 @@ from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.explanation import Explanation, checked_example, pushes
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner
 from labelspace.methods.fusion_members import FEW_EXAMPLES, Clock, steps
+from labelspace.methods.linear import Linear
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
 from labelspace.methods.validation import cut_validation
+from labelspace.nn.calibration import log_odds
 from labelspace.nn.callbacks import listeners
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
 MOST_VALIDATED = 4000
+ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
 CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
 
 
@@ -196,6 +200,22 @@ class Fusion(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         return self.combiner_.rank(self._rankings(as_csr(X)), k)
+
+    def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
+        """Which features speak for the label, and, by the linear weights, which labels are like it.
+
+        What a feature pushes is the log odds that the label loses without it.
+        """
+        self._check_fitted()
+        X = checked_example(self, X, label)
+
+        def odds(rows: csr_matrix) -> np.ndarray:
+            ranked = self._predict(rows, self.shortlist * len(self.members_))
+            found = np.where(ranked.labels == label, ranked.scores, 0.0).max(axis=1)
+            return log_odds(found, ROUNDING)
+
+        near = next((m.alike(label, k) for m in self.members_ if isinstance(m, Linear)), [])
+        return Explanation(label, pushes(X, odds, k), near, [], [])
 
     def facts(self) -> dict[str, Any]:
         weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()

@@ -28,7 +28,7 @@ from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.blend import Blend
-from labelspace.methods.explanation import Explanation, explain
+from labelspace.methods.explanation import Explanation, checked_example, explain
 from labelspace.methods.glas_growth import Counts, grow, passes_to_grow
 from labelspace.methods.glas_objective import BatchObjective
 from labelspace.methods.glas_rules import batch_of, dimension, pace
@@ -55,7 +55,6 @@ from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.inner_product import build_index, index_bytes, restore_index
 from labelspace.search.voters import Voters, voter_bytes
-from labelspace.sparse import checked_features
 
 REGULARISERS = ("none", "spread-out", "laplacian", "glas", "gravity")
 
@@ -320,8 +319,7 @@ class GLaS(Method):
     def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
         """Why the one example X is given the label, or how far it is from it."""
         self._check_fitted()
-        X = as_csr(checked_features(X, self.n_features_in_))
-        return explain(self, X, label, k)
+        return explain(self, checked_example(self, X, label), label, k)
 
     def logits(self, X: csr_matrix, labels: np.ndarray) -> np.ndarray:
         """h(x)_l of every example for these labels, (n, labels), before calibration."""

@@ -22,6 +22,7 @@ from scipy.sparse import csr_matrix
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
 from labelspace.methods.linear_ranker import LinearRanker
 from labelspace.methods.linear_shortlist import Shortlister, as_candidates
 from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integer, number
@@ -167,6 +168,20 @@ class Linear(Method):
         """<w_l, x> + b_l of each example's candidates (n, k), -inf where a candidate is -1."""
         self._check_fitted()
         return self.ranker_.score(as_csr(checked_features(X, self.n_features_in_)), candidates)
+
+    def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
+        """Which features speak for the label, and which labels have weights like it."""
+        self._check_fitted()
+        X = checked_example(self, X, label)
+
+        def score(rows: csr_matrix) -> np.ndarray:
+            return self.ranker_.score(rows, np.full((rows.shape[0], 1), label))[:, 0]
+
+        return Explanation(label, pushes(X, score, k), self.alike(label, k), [], [])
+
+    def alike(self, label: int, k: int) -> list[tuple[int, float]]:
+        """The labels whose weights are most like the label's, and their cosines."""
+        return alike(self.ranker_.weights[:, :-1], label, k)
 
     def facts(self) -> dict[str, Any]:
         weights = self.ranker_.weights
