@@ -12,13 +12,16 @@ from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.tokens import Tokens
 from labelspace.features.written_names import written_names
 from labelspace.methods.seq2seq import Seq2Seq
-from labelspace.methods.seq2seq_model import Reading, holds_tokens, restored_t5, t5_arrays
+from labelspace.methods.seq2seq_model import Bag, Reading, holds_tokens, restored_t5, t5_arrays
 from labelspace.methods.seq2seq_outputs import END, UNKNOWN, plan_outputs
 from labelspace.methods.seq2seq_search import OFF, Writer, next_log_probabilities
 from labelspace.methods.seq2seq_trie import Trie
 from labelspace.nn.trainer import Batch
 
-TINY = {"width": 16, "layers": 1, "heads": 2, "dropout": 0.0, "batch_size": 32, "max_tokens": 12}
+TINY = {
+    "width": 16, "layers": 1, "heads": 2, "dropout": 0.0, "batch_size": 32, "max_tokens": 12,
+    "wide": False,
+}  # fmt: skip
 
 PATHS = [
     ("clothing", "shirts", "polo"),
@@ -332,3 +335,39 @@ def test_without_transformers_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("labelspace.methods.seq2seq_model.import_module", absent)
     with pytest.raises(MissingExtraError, match=r"labelspace\[t5\]"):
         Seq2Seq(**TINY).fit(np.eye(4, dtype=np.float32), csr_matrix(np.eye(4)))
+
+
+def test_a_bag_holds_the_words_of_a_sequence_by_their_weight():
+    X = csr_matrix(np.array([[3, 5, 3, 0], [5, 9, 0, 0], [5, 0, 0, 0]], np.float32))
+    reading = Reading.of(X, None, 10)
+    found = Bag.of(reading, X)(X).toarray()
+    idf = {2: np.log(4 / 2) + 1, 4: np.log(4 / 4) + 1, 8: np.log(4 / 2) + 1}
+    expected = np.zeros_like(found)
+    expected[0, [2, 4]] = (1 + np.log(2)) * idf[2], idf[4]
+    expected[1, [4, 8]] = idf[4], idf[8]
+    expected[2, 4] = idf[4]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # A token that training did not see is left out; numbers that are no tokens stay.
+    assert Bag.of(reading, X)(csr_matrix(np.array([[50.0, 0, 0, 0]]))).nnz == 0
+    plain = csr_matrix(np.array([[0.5, 0, 0.25]], np.float32))
+    assert Bag.of(Reading.of(plain, None, 10), plain)(plain) is plain
+
+
+def test_the_wide_part_knows_words_that_the_writer_has_not_learned():
+    deep, _, _, _ = trained(epochs=1)
+    both, _, _, _ = trained(epochs=1, wide=True)
+    texts, Y_new, _ = catalogue(seed=1)
+    tokens = both.text_features()
+    tokens.fit(catalogue()[0])
+    X_new = tokens.transform(texts)
+    right = [precision_at_1(model, X_new, Y_new) for model in (deep, both)]
+    assert right[1] > right[0] + 0.2
+    again = Seq2Seq(**both.get_params())
+    again.n_features_in_, again.n_labels_ = both.n_features_in_, both.n_labels_
+    again.load_state(both.state())
+    np.testing.assert_array_equal(again.predict(X_new, 5).labels, both.predict(X_new, 5).labels)
+
+
+def precision_at_1(model, X, Y):
+    best = model.predict(X, 1).labels[:, 0]
+    return np.asarray(Y[np.arange(len(best)), best]).mean()

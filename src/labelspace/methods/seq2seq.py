@@ -5,7 +5,9 @@ An output is a path written level by level; its probability is the product over 
     p(token | text, what is written)    among the tokens with which a valid path can go on
 
 and a label is as likely as the outputs that contain it, summed over the beams of a search through
-the trie of valid paths. An example with several paths is trained on each of them.
+the trie of valid paths. An example with several paths is trained on each of them. Linear classifiers
+on the same tokens, whatever their order, stand beside it (`methods/wide.py`); wide=False leaves the
+T5 alone, as the paper has it.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ from labelspace.methods.parameters import (
     VALIDATION,
     Parameter,
     choice,
+    flag,
     integer,
     number,
 )
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.seq2seq_model import (
+    Bag,
     Reading,
     fetched_t5,
     restored_t5,
@@ -47,6 +51,7 @@ from labelspace.methods.seq2seq_objective import WritingObjective
 from labelspace.methods.seq2seq_outputs import Outputs, plan_outputs
 from labelspace.methods.seq2seq_search import OFF, Writer
 from labelspace.methods.validation import parts_of
+from labelspace.methods.wide import LISTED, Wide, wide_bytes
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.sparse import checked_features
@@ -93,6 +98,7 @@ class Seq2Seq(Method):
         "patience": PATIENCE,
         "validation": VALIDATION,
         "metric": METRIC,
+        "wide": flag("linear classifiers on the words of the text stand beside what is written"),
         "precision": choice("of training", "float32", "bfloat16"),
         "device": choice("auto: a GPU if there is one", "auto", "cpu", "cuda"),
         "seed": SEED,
@@ -118,6 +124,7 @@ class Seq2Seq(Method):
         patience: int = 3,
         validation: float | None = None,
         metric: str = "nDCG@5",
+        wide: bool = True,
         precision: str = "float32",
         device: str = "auto",
         seed: int = 0,
@@ -139,6 +146,7 @@ class Seq2Seq(Method):
         self.patience = patience
         self.validation = validation
         self.metric = metric
+        self.wide = wide
         self.precision = precision
         self.device = device
         self.seed = seed
@@ -179,6 +187,7 @@ class Seq2Seq(Method):
     def _fit(self, data: TrainingData) -> None:
         X, Y, valid, _ = parts_of(data, self.validation, self.seed)
         self.reading_ = Reading.of(X, self._names, self.max_tokens)
+        self.bag_ = Bag.of(self.reading_, X)
         names = self._names if self.reading_.in_order else None
         first_own = self.reading_.vocabulary
         if self.model != SMALL:
@@ -193,8 +202,13 @@ class Seq2Seq(Method):
         self.writer_: Writer | None = None
         self._train(X, has, Y, valid, data)
         self.t5_.eval()
+        self.wide_: Wide | None = None
         if valid is not None:
-            self._calibrate(*valid)
+            deep = self._calibrate(*valid, min(LISTED, Y.shape[1]))
+            if self.wide:
+                again, taxonomy = data.valid is None, data.taxonomy
+                bags, held = (self.bag_(X), Y), (self.bag_(valid[0]), valid[1])
+                self.wide_ = Wide.fit(bags, held, deep, taxonomy, self.seed, again)
 
     def _begin(self, n_tokens: int, first_own: int) -> Any:
         if self.model != SMALL:
@@ -270,18 +284,25 @@ class Seq2Seq(Method):
         raw, _ = self._raw(self._writer(), X)
         return measure(self.metric, Ranking.from_sparse(raw, min(5, Y.shape[1])), Y, Y_train)
 
-    def _calibrate(self, X: csr_matrix, Y: csr_matrix) -> None:
+    def _calibrate(self, X: csr_matrix, Y: csr_matrix, k: int) -> Ranking:
+        """By held-out examples; returns the k best labels of each."""
         raw, self.invalid_ = self._raw(self._writer(), X)
         best = Ranking.from_sparse(raw, min(CALIBRATED, Y.shape[1]))
         self.calibration_ = fit_line(best.labels, log_odds(best.scores), Y)
+        return self._calibrated(Ranking.from_sparse(raw, k))
+
+    def _calibrated(self, best: Ranking) -> Ranking:
+        line = self.calibration_
+        return Ranking(best.labels, probabilities_of_shares(best.labels, best.scores, line))
 
     def _predict(self, X: Features, k: int) -> Ranking:
         if self.writer_ is None:
             self.writer_ = self._writer()
         raw, _ = self._raw(self.writer_, as_csr(X))
-        best = Ranking.from_sparse(raw, k)
-        line = self.calibration_
-        return Ranking(best.labels, probabilities_of_shares(best.labels, best.scores, line))
+        if self.wide_ is None:
+            return self._calibrated(Ranking.from_sparse(raw, k))
+        deep = self._calibrated(Ranking.from_sparse(raw, min(max(k, LISTED), self.n_labels_)))
+        return self.wide_.rank(self.bag_(as_csr(X)), deep, k)
 
     def facts(self) -> dict[str, Any]:
         weights = sum(weights.numel() for weights in self.t5_.parameters())
@@ -294,11 +315,13 @@ class Seq2Seq(Method):
         return {"writing": written}
 
     def state(self) -> dict[str, np.ndarray]:
-        reading = self.reading_
+        reading, wide = self.reading_, {} if self.wide_ is None else self.wide_.state()
         return {
+            **{f"wide.{name}": array for name, array in wide.items()},
             **t5_arrays(self.t5_),
             **{f"outputs.{name}": array for name, array in self.outputs_.state().items()},
             "reading": np.array([reading.in_order, reading.vocabulary, reading.longest]),
+            "bag": self.bag_.idf,
             "calibration": self.calibration_,
             "invalid": np.array(self.invalid_),
         }
@@ -310,6 +333,10 @@ class Seq2Seq(Method):
         self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.t5_ = restored_t5(arrays).to(self._device()).eval()
         self.writer_ = None
+        self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
+        wide = {k.removeprefix("wide."): v for k, v in arrays.items() if k.startswith("wide.")}
+        width = vocabulary if in_order else self.n_features_in_
+        self.wide_ = Wide.restore(wide, width, self.n_labels_) if wide else None
         self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])
 
     @classmethod
@@ -317,7 +344,8 @@ class Seq2Seq(Method):
         batch, width = batch_of(params["batch_size"], shape.points), params["width"]
         tokens = shape.features + shape.labels + params["vocabulary"]
         states = batch * params["max_tokens"] * width * params["layers"]
-        return {
+        needs = {"linear classifiers": wide_bytes(shape)} if params["wide"] else {}
+        return needs | {
             "token vectors, moments and the best so far": 24 * tokens * width,
             "layers, moments and the best so far": 24 * 30 * params["layers"] * width**2,
             "states of a batch": 4 * 40 * states,

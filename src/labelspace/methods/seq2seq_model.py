@@ -62,6 +62,37 @@ class Reading:
         return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
 
 
+class Bag:
+    """A row as the words in it, whatever their order: for classifiers that do not read.
+
+    A token weighs (1 + log count) idf, as in tf-idf. Features that are no tokens stay as they are.
+    """
+
+    def __init__(self, reading: Reading, idf: np.ndarray) -> None:
+        self.reading, self.idf = reading, idf
+
+    @classmethod
+    def of(cls, reading: Reading, X: csr_matrix) -> Bag:
+        """For training data."""
+        bag = cls(reading, np.ones(reading.vocabulary, np.float32))
+        if reading.in_order:
+            seen_in = np.bincount(bag(X).indices, minlength=reading.vocabulary)
+            bag.idf = (np.log((1 + X.shape[0]) / (1 + seen_in)) + 1).astype(np.float32)
+        return bag
+
+    def __call__(self, X: csr_matrix) -> csr_matrix:
+        if not self.reading.in_order:
+            return X
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        tokens = X.data.astype(np.int64) - 1
+        known = (tokens >= 0) & (tokens < self.reading.vocabulary)
+        cells = (np.ones(np.count_nonzero(known), np.float32), (rows[known], tokens[known]))
+        counts = csr_matrix(cells, shape=(X.shape[0], self.reading.vocabulary))
+        counts.sum_duplicates()
+        counts.data = (1 + np.log(counts.data)) * self.idf[counts.indices]
+        return counts
+
+
 def holds_tokens(X: csr_matrix) -> bool:
     """Whether rows are sequences of token ids + 1: whole numbers from the first column on."""
     places = np.arange(X.nnz) - np.repeat(X.indptr[:-1], np.diff(X.indptr))

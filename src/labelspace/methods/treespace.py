@@ -8,7 +8,7 @@ as the product, along the likeliest way from the root, of
 
 Search opens the likeliest nodes first and scores their children alone. The votes of near training
 examples stand beside it (`methods/blend.py`), and linear classifiers along the same tree
-(`methods/treespace_wide.py`).
+(`methods/wide.py`).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from labelspace.methods.treespace_space import (
     TreeVectors,
 )
 from labelspace.methods.treespace_start import centroids, feature_pace, log_odds
-from labelspace.methods.treespace_wide import LISTED, Wide, wide_bytes
 from labelspace.methods.validation import parts_of
+from labelspace.methods.wide import LISTED, Wide, wide_bytes
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.voters import Voters, voter_bytes

@@ -8,7 +8,7 @@ import pytest
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.treespace import TreeSpace
-from labelspace.methods.treespace_wide import Wide
+from labelspace.methods.wide import Wide
 from support.planted import planted
 
 

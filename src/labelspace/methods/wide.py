@@ -1,9 +1,9 @@
-"""The wide part of TreeSpace: sparse linear classifiers along the same tree, beside its spaces.
+"""A wide part beside a deep one: sparse linear classifiers along the taxonomy.
 
-A space of some hundred dimensions has no room for every rare word, a brand's name say; a linear
-classifier at each edge (`methods/hierarchicalxc.py`) has, and knows nothing of words alike. What
-both say of a label becomes one probability (`methods/fusion_combiner.py`), learned on the examples
-held out for validation.
+A space or a state of some hundred dimensions has no room for every rare word, a brand's name say; a
+linear classifier at each edge (`methods/hierarchicalxc.py`) has, and knows nothing of words alike.
+What both say of a label becomes one probability (`methods/fusion_combiner.py`), learned on the
+examples held out for validation. TreeSpace and Seq2Seq have one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS: Mapping[str, Any] = {
 
 @dataclass
 class Wide:
-    """Linear classifiers, and how they are weighed against the spaces."""
+    """Linear classifiers, and how they are weighed against the deep part."""
 
     linear: HierarchicalXC
     combiner: Combiner
@@ -47,9 +47,9 @@ class Wide:
         seed: int,
         again: bool,
     ) -> Self:
-        """Learn from examples, and from what the spaces say of those held out.
+        """Learn from examples, and from what the deep part says of those held out.
 
-        deep   the best LISTED labels of the examples held out, by the spaces
+        deep   the best LISTED labels of the examples held out, by the deep part
         again  whether those held out may be learned from in the end
         """
         tree = "kmeans" if taxonomy is None else "taxonomy"
@@ -62,7 +62,7 @@ class Wide:
         return cls(linear, combiner)
 
     def rank(self, X: csr_matrix, deep: Ranking, k: int) -> Ranking:
-        """The k best labels by both; `deep` lists those that the spaces find likeliest."""
+        """The k best labels by both; `deep` lists those that the deep part finds likeliest."""
         return self.combiner.rank([deep, self.linear.predict(X, deep.k)], k)
 
     def state(self) -> dict[str, np.ndarray]:
