@@ -5,9 +5,10 @@ An output is a path written level by level; its probability is the product over 
     p(token | text, what is written)    among the tokens with which a valid path can go on
 
 and a label is as likely as the outputs that contain it, summed over the beams of a search through
-the trie of valid paths. An example with several paths is trained on each of them. Linear classifiers
-on the same tokens, whatever their order, stand beside it (`methods/wide.py`); wide=False leaves the
-T5 alone, as the paper has it.
+the trie of valid paths. An example with several paths is trained on each of them.
+
+Linear classifiers on the same tokens, whatever their order, stand beside it (`methods/wide.py`);
+wide=False leaves the T5 alone, as the paper has it.
 """
 
 from __future__ import annotations
