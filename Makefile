@@ -18,10 +18,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The table that opens benchmarks/README.md: `make bench DATA="folder folder"`, each with train and
+# test files; without DATA, on the generated shop.
 bench: $(STAMP)
-	$(BIN)/python benchmarks/parser.py
-	$(BIN)/python benchmarks/metrics.py
-	$(BIN)/python benchmarks/search.py --labels 20000 100000
+	$(BIN)/python benchmarks/overview.py $(DATA)
 
 # torch first and alone: its pinned version is the one the constraints name.
 $(STAMP): pyproject.toml constraints.txt
