@@ -22,9 +22,9 @@ SPACE: dict[str, Any] = {
 }  # fmt: skip
 
 # Half the dimensions and three quarters of the epochs that it has alone: what it adds to the others
-# comes early. Labels with few examples hardly have a place in it: there it adds nothing.
+# comes early.
 LABEL_SPACE: dict[str, Any] = {"dim": 256, "epochs": 6}
-EXAMPLES_A_LABEL = 10
+EXAMPLES_A_LABEL = 10  # on average, below which trees and spaces add next to nothing
 
 
 class Step(NamedTuple):
@@ -56,8 +56,9 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     A linear classifier a label, and one of another kind that sees what it does not: a learned space
     whose neighbours vote, of few examples, and one that holds labels and examples, of more; of very
     many it would take too long. Where labels are too many for classifiers to be trained against all
-    examples, a tree of them helps. Spaces need torch; without it raw neighbours are asked, and with
-    more than few examples in any case.
+    examples, a tree of them helps. Labels of a handful of examples have no place in a space or a
+    tree. Spaces need torch; without it raw neighbours are asked, and with more than few examples in
+    any case.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
@@ -68,9 +69,9 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     chosen = [Step("linear", {})]
     if not (few and has_torch):
         chosen.insert(0, Step("knn", {}))
-    if usual_negatives(shape) == "hard":
-        chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 1}))
     known = shape.label_nnz >= EXAMPLES_A_LABEL * shape.labels
+    if known and usual_negatives(shape) == "hard":
+        chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 1}))
     if has_torch and few:
         chosen.append(Step("dxml", SPACE))
     elif has_torch and known and shape.points < MANY_EXAMPLES:
