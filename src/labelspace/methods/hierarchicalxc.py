@@ -57,7 +57,8 @@ class HierarchicalXC(Method):
     summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "tree": choice(
-            "how labels are put into a tree; mixed: the first by average link, others by kmeans",
+            "how labels are put into a tree; mixed: the first by average link, the second too for "
+            "more than 10,000 labels, others by kmeans",
             *("mixed", *TREE_KINDS),
         ),
         "fanout": integer("parts into which a balanced split divides", low=2),
@@ -187,7 +188,7 @@ class HierarchicalXC(Method):
         for member in range(self.ensemble):
             seed = self.seed + 1_000_003 * member  # far apart: neighbouring seeds share no tree
             tree = build_tree(
-                self._kind_of(member),
+                self._kind_of(member, Y.shape[1]),
                 *(X, Y),
                 fanout=self.fanout,
                 leaf_size=leaf_size,
@@ -220,9 +221,10 @@ class HierarchicalXC(Method):
             linear = lay_out(tree, weights)
         return Classifiers(tree.first_child, tree.label, linear, networks)
 
-    def _kind_of(self, member: int) -> TreeKind:
+    def _kind_of(self, member: int, n_labels: int) -> TreeKind:
         if self.tree == "mixed":
-            return "average" if member == 0 else "kmeans"
+            linked = 2 if n_labels > MANY_LABELS else 1
+            return "average" if member < linked else "kmeans"
         return self.tree  # type: ignore[return-value]  # checked against the same names
 
     def _loss_of(self, member: int) -> Loss:
