@@ -57,26 +57,22 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     whose neighbours vote, of few examples, and one that holds labels and examples, of more; of very
     many it would take too long. Where labels are too many for classifiers to be trained against all
     examples, a tree of them helps. Labels of a handful of examples have no place in a space or a
-    tree. Spaces need torch; without it raw neighbours are asked, and with more than few examples in
-    any case.
+    tree. Spaces need torch. Where none is taken, raw neighbours are asked.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     has_torch = find_spec("torch") is not None
     if budget is not None:
         return [step for step in LADDER if has_torch or step.name not in NEEDS_TORCH]
-    few = shape.points < FEW_EXAMPLES
-    chosen = [Step("linear", {})]
-    if not (few and has_torch):
-        chosen.insert(0, Step("knn", {}))
     known = shape.label_nnz >= EXAMPLES_A_LABEL * shape.labels
+    chosen = [Step("linear", {})]
     if known and usual_negatives(shape) == "hard":
         chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 1}))
-    if has_torch and few:
-        chosen.append(Step("dxml", SPACE))
-    elif has_torch and known and shape.points < MANY_EXAMPLES:
-        chosen.append(Step("glas", LABEL_SPACE))
-    return chosen
+    if has_torch and shape.points < FEW_EXAMPLES:
+        return [*chosen, Step("dxml", SPACE)]
+    if has_torch and known and shape.points < MANY_EXAMPLES:
+        return [*chosen, Step("glas", LABEL_SPACE)]
+    return [Step("knn", {}), *chosen]
 
 
 class Clock:
