@@ -176,21 +176,23 @@ class Combiner:
         "f1"   macro-F1 of the sets that the best threshold makes
         """
 
-        def figure(name: str, first: float, others: float) -> float:
-            self.tilt(first, others)
-            if name == MACRO_F1:
-                return choose_threshold(self.rank(rankings, SET_SIZE), Y, MACRO_F1).macro_f1
-            return measure(name, self.rank(rankings, 5), Y, Y_train)
+        def macro_f1(tilt: float) -> float:
+            self.tilt(tilt, tilt)
+            return choose_threshold(self.rank(rankings, SET_SIZE), Y, MACRO_F1).macro_f1
+
+        def sum_of(names: Sequence[str], tilts: tuple[float, float]) -> float:
+            self.tilt(*tilts)
+            best = self.rank(rankings, 5)
+            return sum(measure(name, best, Y, Y_train) for name in names)
 
         if objective == "f1":
-            best = max(TILTS, key=lambda tilt: figure(MACRO_F1, tilt, tilt))
-            self.tilt(best, best)
+            even = max(TILTS, key=macro_f1)
+            self.tilt(even, even)
             return
-        least = figure("P@1", 0.0, 0.0) - MOST_LOST
-        allowed = [tilt for tilt in TILTS if figure("P@1", tilt, tilt) >= least]
+        least = sum_of(["P@1"], (0.0, 0.0)) - MOST_LOST
+        allowed = [tilt for tilt in TILTS if sum_of(["P@1"], (tilt, tilt)) >= least]
         pairs = [(first, others) for first in allowed for others in TILTS if others >= first]
-        gains = ("PSP@1", "PSP@3", "PSP@5")
-        self.tilt(*max(pairs, key=lambda pair: sum(figure(name, *pair) for name in gains)))
+        self.tilt(*max(pairs, key=lambda pair: sum_of(["PSP@1", "PSP@3", "PSP@5"], pair)))
 
     def state(self) -> dict[str, np.ndarray]:
         return {
