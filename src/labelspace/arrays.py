@@ -53,6 +53,11 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     return arrays, metadata
 
 
+def under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Those whose names begin with the prefix, by the rest of their names."""
+    return {k[len(prefix) :]: array for k, array in arrays.items() if k.startswith(prefix)}
+
+
 def sync(path: Path) -> None:
     """Make a file's or directory's content durable."""
     handle = os.open(path, os.O_RDONLY)

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace.arrays import under
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
@@ -177,8 +178,7 @@ class Voters:
         raw = SparseNeighbours.restore(arrays) if share > 0 else None
         indexes = []
         for number in range(learners):
-            prefix = f"index.{number}."
-            parts = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+            parts = under(f"index.{number}.", arrays)
             indexes.append(restore_neighbours(arrays[f"points.{number}"], parts))
         return cls(indexes, unpack_csr("Y", arrays), rule, raw)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.compact import compact, widened
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
@@ -241,10 +242,8 @@ class Fusion(Method):
         self.members_ = []
         for place, (name, given) in enumerate(self.settings_):
             member = method_class(name).from_json(given)
-            prefix = f"member.{place}."
             member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
-            own = {k[len(prefix) :]: part for k, part in arrays.items() if k.startswith(prefix)}
-            member.load_state(widened(own))
+            member.load_state(widened(under(f"member.{place}.", arrays)))
             self.members_.append(member)
 
     @classmethod

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
@@ -351,9 +352,9 @@ class GLaS(Method):
         self.dim_ = self.table_.weight.shape[1]
         self.bias_ = torch.from_numpy(np.array(arrays["bias"]))
         self.scale_ = torch.from_numpy(np.array(arrays["scale"]))
-        index = restore_index(self._search_vectors(), _under("index.", arrays))
-        voters = _under("voters.", arrays)
-        self.counts_ = Counts(**_under("counts.", arrays))
+        index = restore_index(self._search_vectors(), under("index.", arrays))
+        voters = under("voters.", arrays)
+        self.counts_ = Counts(**under("counts.", arrays))
         self.blend_ = Blend(
             index,
             Voters.restore(voters, *self.table_.weight.shape) if voters else None,
@@ -379,7 +380,3 @@ class GLaS(Method):
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
         return needs
-
-
-def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
@@ -271,8 +272,7 @@ class HierarchicalXC(Method):
         self.inputs_ = Inputs.restore(self.inputs, arrays)
         self.trees_, self.classifiers_ = [], []
         for member in range(self.ensemble):
-            prefix = f"{member}."
-            parts = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+            parts = under(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
             linear, networks = NO_LINEAR, NO_NETWORKS
             if self.node_hidden:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.data.dataset import Features
 from labelspace.errors import TrainingError
 from labelspace.evaluation.metrics import measure
@@ -338,11 +339,11 @@ class Hyperbolic(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.Y_, self.calibration_ = unpack_csr("Y", arrays), arrays["calibration"]
-        own = [_under(f"{place}.", arrays) for place in range(self.ensemble)]
+        own = [under(f"{place}.", arrays) for place in range(self.ensemble)]
         self.spaces_ = [self._frozen(member) for member in own]
         self.points_ = [member["points"] for member in own]
         self.indexes_ = [
-            restore_neighbours(member["points"], self.geometry, _under("index.", member))
+            restore_neighbours(member["points"], self.geometry, under("index.", member))
             for member in own
         ]
         self.label_indexes_ = [self._label_index(space) for space in self.spaces_]
@@ -371,7 +372,3 @@ def _weighed(index: NeighbourIndex, queries: np.ndarray, k: int, slope: float) -
     indptr = np.arange(len(queries) + 1) * k
     shape = (len(queries), len(index.points))
     return csr_matrix((weights.ravel(), ids.ravel(), indptr), shape=shape)
-
-
-def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}

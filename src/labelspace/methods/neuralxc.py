@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -27,7 +28,7 @@ from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.blend import Blend
 from labelspace.methods.glas_growth import Counts
 from labelspace.methods.glas_rules import batch_of, pace
-from labelspace.methods.neuralxc_network import PRESETS, Layers, Network, Path, optimiser, under
+from labelspace.methods.neuralxc_network import PRESETS, Layers, Network, Path, optimiser
 from labelspace.methods.neuralxc_objective import BatchObjective
 from labelspace.methods.parameters import (
     BATCH_SIZE,

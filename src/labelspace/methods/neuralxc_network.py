@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.nn.autoencoder import (
     Autoencoder,
     Decoder,
@@ -142,8 +143,3 @@ def optimiser(
     dense = [tensor for network in networks for tensor in network.dense_parameters()]
     adam = torch.optim.Adam(dense, lr=DENSE_PACE * lr)
     return Together({"rows": RowAdam(rows), "dense": TorchOptimiser(adam)})
-
-
-def under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, without that beginning."""
-    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace.arrays import under
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -328,14 +329,13 @@ class Seq2Seq(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        own = {k.removeprefix("outputs."): v for k, v in arrays.items() if k.startswith("outputs.")}
-        self.outputs_ = Outputs.restore(own)
+        self.outputs_ = Outputs.restore(under("outputs.", arrays))
         in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
         self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.t5_ = restored_t5(arrays).to(self._device()).eval()
         self.writer_ = None
         self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
-        wide = {k.removeprefix("wide."): v for k, v in arrays.items() if k.startswith("wide.")}
+        wide = under("wide.", arrays)
         width = vocabulary if in_order else self.n_features_in_
         self.wide_ = Wide.restore(wide, width, self.n_labels_) if wide else None
         self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -339,7 +340,7 @@ class TreeSpace(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.nodes_ = Nodes.from_arrays(_under("nodes.", arrays))
+        self.nodes_ = Nodes.from_arrays(under("nodes.", arrays))
         dims = tuple(int(d) for d in arrays["dims"])
         self.layout_ = Layout(dims, arrays["space"], arrays["row"])
         self.encoder_ = LevelEncoder.restore(arrays, len(dims), GEOMETRIES[self.geometry])
@@ -349,11 +350,11 @@ class TreeSpace(Method):
             *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"], slope),
             *(self.n_labels_, self.beam),
         )
-        kept = _under("voters.", arrays)
+        kept = under("voters.", arrays)
         voters = Voters.restore(kept, self.n_labels_, self.width) if kept else None
         self.blend_ = TreeBlend(index, voters, self.neighbours, arrays["blend"])
         self.blend_.lean = arrays.get("lean")
-        wide = _under("wide.", arrays)
+        wide = under("wide.", arrays)
         self.wide_ = Wide.restore(wide, self.n_features_in_, self.n_labels_) if wide else None
 
     @classmethod
@@ -373,7 +374,3 @@ class TreeSpace(Method):
         if params["wide"]:
             needs["linear classifiers along the tree"] = wide_bytes(shape)
         return needs
-
-
-def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}

@@ -20,6 +20,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from labelspace.arrays import under
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowTable, sparse_times_dense
 
@@ -270,6 +271,6 @@ def _pass_on(weight: Tensor, r: int, *, pairs_in: bool, pairs_out: bool) -> None
 
 def restore_decoder(arrays: Mapping[str, np.ndarray]) -> Decoder:
     """A decoder for prediction from what `Decoder.arrays` gave."""
-    own = {k.removeprefix("decoder."): a for k, a in arrays.items() if k.startswith("decoder.")}
+    own = under("decoder.", arrays)
     table = RowTable.frozen(own.pop("table"))
     return Decoder(DenseLayers.restore(own), table)

@@ -10,6 +10,7 @@ import torch
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.nn.rows import SparseLinear, sparse_times_dense
 
 TINY = 1e-6
@@ -72,13 +73,8 @@ class Encoder:
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> Encoder:
         """For prediction, from what `arrays` gave; the first layer may be a memory map."""
         hidden: list[dict[str, torch.Tensor]] = []
-        while own := {
-            name.removeprefix(prefix): torch.from_numpy(np.array(array))
-            for prefix in (f"encoder.{len(hidden)}.",)
-            for name, array in arrays.items()
-            if name.startswith(prefix)
-        }:
-            hidden.append(own)
+        while own := under(f"encoder.{len(hidden)}.", arrays):
+            hidden.append({part: torch.from_numpy(np.array(a)) for part, a in own.items()})
         return cls(SparseLinear.frozen(arrays["encoder.first"]), hidden)
 
     def __call__(self, X: csr_matrix) -> torch.Tensor:

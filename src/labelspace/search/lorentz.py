@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from labelspace.arrays import under
 from labelspace.errors import ParameterError
 from labelspace.search.cells import CellNeighbours, choose_probes
 from labelspace.search.index import InnerProductIndex, checked_rows
@@ -49,7 +50,7 @@ class LiftedNeighbours(NeighbourIndex):
 
     @classmethod
     def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
-        inner = {k[6:]: v for k, v in arrays.items() if k.startswith("inner.")}
+        inner = under("inner.", arrays)
         found = restore_index(lifted_points(points, geometry), inner)
         index = cls(points, geometry, found, int(arrays["wide"][0]))
         index.recall = float(arrays["lift_recall"][0])
