@@ -11,6 +11,7 @@ from labelspace.methods.fusion_members import LADDER, Clock, Step, steps
 from support.planted import planted
 
 FEW = Shape(5000, 2000, 150, 300_000, 12_000)
+SHOP = Shape(18_000, 20_000, 11_000, 200_000, 100_000)
 MORE = Shape(100_000, 50_000, 20_000, 10**6, 10**6)
 RARE = Shape(100_000, 50_000, 20_000, 10**6, 10**5)
 MANY = Shape(500_000, 10**6, 10**5, 10**8, 10**6)
@@ -22,6 +23,7 @@ def names(members, shape, budget=None):
 
 def test_members_suit_the_size_of_the_data_or_are_named():
     assert names("auto", FEW) == ["linear", "dxml"]
+    assert names("auto", SHOP) == ["linear", "hierarchicalxc", "dxml"]
     assert names("auto", MORE) == ["linear", "hierarchicalxc", "glas"]
     assert names("auto", RARE) == ["knn", "linear"]
     assert names("auto", MANY) == ["knn", "linear", "hierarchicalxc"]

@@ -56,19 +56,21 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     A linear classifier a label, and one of another kind that sees what it does not: a learned space
     whose neighbours vote, of few examples, and one that holds labels and examples, of more; of very
     many it would take too long. Where labels are too many for classifiers to be trained against all
-    examples, a tree of them helps. Labels of a handful of examples have no place in a space or a
-    tree. Spaces need torch. Where none is taken, raw neighbours are asked.
+    examples, trees of them help. Labels of a handful of examples have no place in a label space,
+    and trees add next to nothing there for their time. Spaces need torch. Where none is taken, raw
+    neighbours are asked.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     has_torch = find_spec("torch") is not None
     if budget is not None:
         return [step for step in LADDER if has_torch or step.name not in NEEDS_TORCH]
+    few = shape.points < FEW_EXAMPLES
     known = shape.label_nnz >= EXAMPLES_A_LABEL * shape.labels
     chosen = [Step("linear", {})]
-    if known and usual_negatives(shape) == "hard":
-        chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 1}))
-    if has_torch and shape.points < FEW_EXAMPLES:
+    if (few or known) and usual_negatives(shape) == "hard":
+        chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 3 if few else 1}))
+    if has_torch and few:
         return [*chosen, Step("dxml", SPACE)]
     if has_torch and known and shape.points < MANY_EXAMPLES:
         return [*chosen, Step("glas", LABEL_SPACE)]
