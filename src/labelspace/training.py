@@ -38,8 +38,8 @@ def train(
 ) -> Tagger:
     """Train a Tagger on a file or Dataset; further keywords are parameters of the method.
 
-    features       how texts become rows: tfidf, hashing, tokens, static, word2vec, sentences:DIR, a
-                   sum such as tfidf+static, or none; None is the method's own way
+    features       how texts become rows: tfidf, chars, hashing, tokens, static, word2vec,
+                   sentences:DIR, a sum such as tfidf+static, or none; None is the method's own way
     valid          held-out data for early stopping; methods cut their own from the training data
                    if None
     threshold_for  also choose a threshold for this goal (see `Tagger.choose_threshold`) on the

@@ -72,6 +72,10 @@ def test_one_name_makes_one_kind():
     assert isinstance(make_features("static"), StaticVectors)
     assert isinstance(make_features("word2vec"), WordVectors)
     assert make_features("sentences:some/dir").source == "some/dir"
+    runs = make_features("chars").fit(["tea pot", "teapot"]).feature_names()
+    assert " te" in runs
+    assert "tea" in runs
+    assert "tea pot" not in runs
 
 
 def test_a_directory_may_have_a_plus_in_its_name():

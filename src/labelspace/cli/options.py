@@ -27,8 +27,8 @@ Features = Annotated[
     typer.Option(
         "--features",
         metavar="NAMES",
-        help="How text is read: tfidf, hashing, tokens, static, word2vec, sentences:DIR, or some "
-        "side by side, as tfidf+static; else the method's own way.",
+        help="How text is read: tfidf, chars, hashing, tokens, static, word2vec, sentences:DIR, or "
+        "some side by side, as tfidf+static; else the method's own way.",
     ),
 ]
 Settings = Annotated[

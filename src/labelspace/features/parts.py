@@ -120,15 +120,16 @@ _KINDS: dict[str, type[TextFeatures]] = {
     cls.kind: cls
     for cls in (Tfidf, Hashing, Tokens, StaticVectors, WordVectors, SentenceVectors, SideBySide)
 }
-_NO_TEXT = "none"
-_NAMES = "tfidf, hashing, tokens, static, word2vec, sentences:DIR, none, or a sum of some"
+_NO_TEXT, _CHARACTERS = "none", "chars"
+_NAMES = "tfidf, chars, hashing, tokens, static, word2vec, sentences:DIR, none, or a sum of some"
 # A plus divides where a name follows: the directory of sentence vectors may have one in its name.
-_PLUS = re.compile(r"\+(?=(?:[\d.]+\*)?(?:tfidf|hashing|tokens|static|word2vec|sentences)\b)")
+_PLUS = re.compile(r"\+(?=(?:[\d.]+\*)?(?:tfidf|chars|hashing|tokens|static|word2vec|sentences)\b)")
 _PART = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\*)?(?P<name>\w+)(?::(?P<argument>.+))?")
 
 
 def make_features(spec: str) -> TextFeatures | None:
-    """Texts to rows, by name: "tfidf", "hashing", "tokens", "static", "word2vec", "sentences:DIR".
+    """Texts to rows, by name: "tfidf", "chars" (tf-idf of runs of 3 to 5 characters), "hashing",
+    "tokens", "static", "word2vec", "sentences:DIR".
 
     Names with a plus between them stand side by side, with a weight if one is given, as in
     "tfidf+0.5*static:128" (a number after static or word2vec: so many columns). "none" leaves texts
@@ -165,6 +166,8 @@ def _make_part(text: str, spec: str) -> tuple[float, TextFeatures]:
             raise ParameterError(f"features={spec!r}: {argument!r} is no number of columns")
         dim = int(argument)
         return weight, StaticVectors(dim=dim) if name == "static" else WordVectors(dim=dim)
+    if name == _CHARACTERS and not argument:
+        return weight, Tfidf(word_ngrams=None, char_ngrams=(3, 5))
     plain = {cls.kind: cls for cls in (Tfidf, Hashing, Tokens, StaticVectors, WordVectors)}
     if name not in plain or argument:
         raise _unknown(spec)
