@@ -33,7 +33,7 @@ from labelspace.search.votes import keep_best
 BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
 TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
 SET_SIZE = 20  # labels that a set is chosen from
-MOST_LOST = 0.8  # points of P@1 that the tail objective may cost on validation data
+MOST_LOST = 0.01  # share of right first labels that the tail objective may cost, chance included
 _STRENGTH = 1.0
 _OWN = 0.05  # scale of the features that speak for one band alone: what holds its weights close
 _LEARNED_FROM = 8  # candidates of an example at least; as many as it has labels where it has more
@@ -185,12 +185,18 @@ class Combiner:
             best = self.rank(rankings, 5)
             return sum(measure(name, best, Y, Y_train) for name in names)
 
+        def first_hits(tilt: float) -> np.ndarray:
+            self.tilt(tilt, tilt)
+            best = self.rank(rankings, 1).labels[:, 0]
+            listed = best >= 0
+            return np.where(listed, np.asarray(Y[np.arange(len(best)), best]).ravel(), 0.0)
+
         if objective == "f1":
             even = max(TILTS, key=macro_f1)
             self.tilt(even, even)
             return
-        least = sum_of(["P@1"], (0.0, 0.0)) - MOST_LOST
-        allowed = [tilt for tilt in TILTS if sum_of(["P@1"], (tilt, tilt)) >= least]
+        even_hits = first_hits(0.0)
+        allowed = [tilt for tilt in TILTS if _at_most(even_hits - first_hits(tilt), MOST_LOST)]
         pairs = [(first, others) for first in allowed for others in TILTS if others >= first]
         self.tilt(*max(pairs, key=lambda pair: sum_of(["PSP@1", "PSP@3", "PSP@5"], pair)))
 
@@ -206,6 +212,11 @@ class Combiner:
         n_points, first, others = arrays["combiner.numbers"].tolist()
         weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
         return cls(weights, counts, int(n_points), (first, others))
+
+
+def _at_most(lost: np.ndarray, share: float) -> bool:
+    """Whether the mean is so small even if chance has made it look one standard error smaller."""
+    return len(lost) == 0 or bool(lost.mean() + lost.std() / np.sqrt(len(lost)) <= share)
 
 
 @njit(cache=True, nogil=True)
