@@ -35,3 +35,16 @@ def test_the_first_directions_hold_the_most():
     singular = np.linalg.svd(points, compute_uv=False)
     kept = np.linalg.norm(points @ principal_directions(points, 3))
     np.testing.assert_allclose(kept, np.linalg.norm(singular[:3]), rtol=1e-4)
+
+
+def test_points_are_those_of_plain_layers_alone_and_in_a_batch():
+    whole = encoder((20, 16))
+    h = X.toarray() @ whole.first.weight
+    for layer in whole.hidden:
+        direction = layer["direction"].detach().numpy()
+        weight = layer["length"].item() * direction / np.linalg.norm(direction, axis=0)
+        h = np.maximum(h, 0) @ weight + layer["bias"].detach().numpy()
+    found = whole.encode(X)
+    np.testing.assert_allclose(found, h, atol=1e-4)
+    for row in (0, 77, 199):
+        np.testing.assert_array_equal(whole.encode(X[row])[0], found[row])

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
 from labelspace.nn.rows import SparseLinear, sparse_times_dense
+from labelspace.parallel import over_rows
 
 TINY = 1e-6
 
@@ -94,8 +95,7 @@ class Encoder:
         for layer in self.hidden:
             with torch.no_grad():
                 weight, bias = _weight(layer).numpy(), layer["bias"].numpy()
-            # Through the sparse product: BLAS would round a batch and a single row differently.
-            h = sparse_times_dense(csr_matrix(np.maximum(h, 0.0)), weight) + bias
+            h = _through_relu(h, weight, bias)
         return h
 
     def fold(self) -> None:
@@ -143,6 +143,30 @@ class Encoder:
     def dense_parameters(self) -> list[torch.Tensor]:
         shared = [] if self.length is None else [self.length]
         return shared + [tensor for layer in self.hidden for tensor in layer.values()]
+
+
+def _through_relu(h: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """max(h, 0) W + b, row by row: BLAS would round a batch and a single row differently."""
+    out = np.empty((len(h), weight.shape[1]), np.float32)
+
+    def block(start: int, stop: int) -> None:
+        _relu_times(h[start:stop], weight, bias, out[start:stop])
+
+    over_rows(len(h), block, block=64)
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _relu_times(h, weight, bias, out):  # type: ignore[no-untyped-def]
+    for row in range(len(h)):
+        target = out[row]
+        target[:] = bias
+        for neuron in range(h.shape[1]):
+            value = h[row, neuron]
+            if value > 0.0:
+                source = weight[neuron]
+                for j in range(len(target)):
+                    target[j] += value * source[j]
 
 
 def _column_lengths(weight: np.ndarray) -> np.ndarray:
