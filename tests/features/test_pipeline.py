@@ -79,7 +79,7 @@ def test_names_make_their_features() -> None:
     assert isinstance(make_features("hashing"), Hashing)
     assert make_features("none") is None
     for wrong in ("", "tf-idf"):
-        with pytest.raises(ParameterError, match="tfidf, hashing, tokens, static"):
+        with pytest.raises(ParameterError, match="tfidf, chars, hashing, tokens, static"):
             make_features(wrong)
     with pytest.raises(ParameterError, match="expected one of"):
         pipeline_for(data(features=NUMBERS), "typo")
