@@ -105,7 +105,7 @@ class Fusion(Method):
         rankings = self._rankings(held[0])
         self.combiner_ = Combiner.fit(rankings, held[1], Y[rows])
         if self.objective != "precision":
-            self.combiner_.choose_tilts(self.objective, rankings, held[1], Y[rows])
+            self.combiner_.choose_evenness(self.objective, rankings, held[1], Y[rows])
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
         for member in self.members_:  # it answers from now on as it will when it is loaded
@@ -225,7 +225,7 @@ class Fusion(Method):
                 {"name": name, "weights": own}
                 for (name, _), own in zip(self.settings_, weights, strict=True)
             ],
-            "tilts": self.combiner_.tilts,
+            "evenness": [None if np.isinf(e) else e for e in self.combiner_.evenness],
         }
 
     def state(self) -> dict[str, np.ndarray]:

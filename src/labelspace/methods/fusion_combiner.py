@@ -31,9 +31,11 @@ from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
 
 BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
-TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
+# How much all labels count alike beside what rare ones count more: from rarity ignored to no limit.
+EVENNESS = (np.inf, *(10.0 ** np.arange(3.0, -1.1, -0.1)).tolist(), 0.0)
 SET_SIZE = 20  # labels that a set is chosen from
 MOST_LOST = 0.01  # share of right first labels that the tail objective may cost, chance included
+MOST_EXPECTED = 0.005  # the same by the probabilities, which are not as sure of rare labels
 _STRENGTH = 1.0
 _OWN = 0.05  # scale of the features that speak for one band alone: what holds its weights close
 _LEARNED_FROM = 8  # candidates of an example at least; as many as it has labels where it has more
@@ -101,18 +103,19 @@ def _untaught(members: int) -> np.ndarray:
 
 @dataclass
 class Combiner:
-    """Weights (bands, features + 1), the offset last; `tilts` lift rare labels.
+    """Weights (bands, features + 1), the offset last; `evenness` bounds how rare labels are lifted.
 
-    A label ranks by P(l | x) * lift_l ** tilt, where the lift is its inverse propensity over the
-    largest of all, so that 0 ranks by probability. The first rank has a tilt of its own, no larger
-    than that of the others: P@1 is decided there alone.
+    A label ranks by P(l | x) (w_l + e), where w_l is its inverse propensity and e the evenness:
+    what ranks highest in sum of P w at a given sum of P, so the most PSP for what is lost in
+    precision. Infinite, it ranks by probability. The first rank has an evenness of its own, no
+    smaller than that of the others: P@1 is decided there alone.
     """
 
     weights: np.ndarray
     counts: np.ndarray
     n_points: int
-    tilts: tuple[float, float] = (0.0, 0.0)
-    lift: np.ndarray = field(init=False)
+    evenness: tuple[float, float] = (np.inf, np.inf)
+    inverse: np.ndarray = field(init=False)
     log_counts: np.ndarray = field(init=False)
     band: np.ndarray = field(init=False)
     factors: np.ndarray = field(init=False)
@@ -120,9 +123,8 @@ class Combiner:
     def __post_init__(self) -> None:
         self.log_counts = np.log1p(self.counts).astype(np.float32)
         self.band = np.digitize(self.counts, BANDS)
-        inverse = inverse_propensities(self.counts, self.n_points)
-        self.lift = (inverse / inverse.max(initial=1.0)).astype(np.float32)
-        self.tilt(*self.tilts)
+        self.inverse = inverse_propensities(self.counts, self.n_points)
+        self.lift(*self.evenness)
 
     @classmethod
     def fit(cls, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> Self:
@@ -145,7 +147,7 @@ class Combiner:
         return combiner
 
     def rank(self, rankings: Sequence[Ranking], k: int) -> Ranking:
-        """The k best candidates of each example; scores are probabilities unless tilted."""
+        """The k best candidates of each example; scores are probabilities unless lifted."""
         shape = (len(rankings), *rankings[0].labels.shape)
         labels, scores = np.empty(shape, np.int64), np.empty(shape, np.float32)
         for number, ranking in enumerate(rankings):
@@ -162,49 +164,62 @@ class Combiner:
         over_rows(labels.shape[1], block)
         return best
 
-    def tilt(self, first: float, others: float) -> None:
-        """Rank by these tilts from now on."""
-        self.tilts = first, others
-        self.factors = self.lift ** np.array([[first], [others]], np.float32)
+    def lift(self, first: float, others: float) -> None:
+        """Rank by this evenness from now on."""
+        self.evenness = first, others
+        most = self.inverse.max(initial=1.0)
+        self.factors = np.array(
+            [
+                np.ones_like(self.inverse) if np.isinf(e) else (self.inverse + e) / (most + e)
+                for e in self.evenness
+            ],
+            np.float32,
+        )
 
-    def choose_tilts(
+    def choose_evenness(
         self, objective: str, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix
     ) -> None:
         """Those that serve the objective best on held-out examples with labels Y.
 
-        "psp"  PSP@1, 3 and 5 in sum, with a first rank that costs little P@1
+        "psp"  PSP@1 by a first rank that costs little P@1, then PSP@3 and 5 in sum
         "f1"   macro-F1 of the sets that the best threshold makes
         """
 
-        def macro_f1(tilt: float) -> float:
-            self.tilt(tilt, tilt)
+        def macro_f1(even: float) -> float:
+            self.lift(even, even)
             return choose_threshold(self.rank(rankings, SET_SIZE), Y, MACRO_F1).macro_f1
 
-        def sum_of(names: Sequence[str], tilts: tuple[float, float]) -> float:
-            self.tilt(*tilts)
-            best = self.rank(rankings, 5)
-            return sum(measure(name, best, Y, Y_train) for name in names)
-
-        def first_hits(tilt: float) -> np.ndarray:
-            self.tilt(tilt, tilt)
-            best = self.rank(rankings, 1).labels[:, 0]
-            listed = best >= 0
-            return np.where(listed, np.asarray(Y[np.arange(len(best)), best]).ravel(), 0.0)
+        def psp(first: float, others: float, ranks: Sequence[int]) -> float:
+            self.lift(first, others)
+            best = self.rank(rankings, max(ranks))
+            return sum(measure(f"PSP@{k}", best, Y, Y_train) for k in ranks)
 
         if objective == "f1":
-            even = max(TILTS, key=macro_f1)
-            self.tilt(even, even)
+            even = max(EVENNESS, key=macro_f1)
+            self.lift(even, even)
             return
-        even_hits = first_hits(0.0)
-        allowed = [tilt for tilt in TILTS if _at_most(even_hits - first_hits(tilt), MOST_LOST)]
-        pairs = [(first, others) for first in allowed for others in TILTS if others >= first]
-        self.tilt(*max(pairs, key=lambda pair: sum_of(["PSP@1", "PSP@3", "PSP@5"], pair)))
+        plain = self._first_rank(np.inf, rankings, Y)
+        cheap = [e for e in EVENNESS if _cheap(plain, self._first_rank(e, rankings, Y))]
+        first = max(cheap, key=lambda e: psp(e, e, [1]))
+        allowed = [e for e in EVENNESS if e <= first]
+        self.lift(first, max(allowed, key=lambda e: psp(first, e, [3, 5])))
+
+    def _first_rank(
+        self, even: float, rankings: Sequence[Ranking], Y: csr_matrix
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each example's first label is right, and how likely it was to be."""
+        self.lift(even, even)
+        best = self.rank(rankings, 1)
+        labels, listed = best.labels[:, 0], best.labels[:, 0] >= 0
+        right = np.asarray(Y[np.arange(len(labels)), labels]).ravel()
+        chance = best.scores[:, 0] / self.factors[0, labels]
+        return np.where(listed, right, 0.0), np.where(listed, chance, 0.0)
 
     def state(self) -> dict[str, np.ndarray]:
         return {
             "combiner.weights": self.weights,
             "combiner.counts": self.counts,
-            "combiner.numbers": np.array([self.n_points, *self.tilts], np.float64),
+            "combiner.numbers": np.array([self.n_points, *self.evenness], np.float64),
         }
 
     @classmethod
@@ -214,9 +229,20 @@ class Combiner:
         return cls(weights, counts, int(n_points), (first, others))
 
 
-def _at_most(lost: np.ndarray, share: float) -> bool:
-    """Whether the mean is so small even if chance has made it look one standard error smaller."""
-    return len(lost) == 0 or bool(lost.mean() + lost.std() / np.sqrt(len(lost)) <= share)
+def _cheap(plain: tuple[np.ndarray, np.ndarray], lifted: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Whether other first labels cost little: by what was right, or by what is likely.
+
+    What was right on few examples says little, hence its standard error; the probabilities have
+    next to no chance in them and may be a little off.
+    """
+    (right, chance), (right_then, chance_then) = plain, lifted
+    if len(right) == 0:
+        return True
+    lost, expected = right - right_then, float((chance - chance_then).mean())
+    error = lost.std() / np.sqrt(len(lost))
+    return bool(
+        lost.mean() + error <= MOST_LOST or (expected <= MOST_EXPECTED and lost.mean() <= MOST_LOST)
+    )
 
 
 @njit(cache=True, nogil=True)
