@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import time
+
 import numpy as np
 import pytest
 
@@ -26,3 +30,42 @@ def test_an_error_in_a_block_is_raised():
 
 def test_cores():
     assert cores() >= 1
+
+
+def test_no_block_is_at_work_once_one_has_failed():
+    at_work = []
+
+    def work(start, _):
+        at_work.append(start)
+        time.sleep(0.01)
+        at_work.remove(start)
+        if start == 0:
+            raise ValueError("the first block")
+
+    with pytest.raises(ValueError, match="the first block"):
+        over_rows(40, work, block=1)
+    assert at_work == []
+
+
+def test_a_block_may_have_blocks_of_its_own():
+    seen = np.zeros((8, 8), int)
+
+    def outer(row, _):
+        over_rows(8, lambda first, last: seen[row].__setitem__(slice(first, last), 1), block=1)
+
+    over_rows(8, outer, block=1)
+    assert (seen == 1).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_has_threads_of_its_own():
+    over_rows(64, lambda *_: None, block=1)
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=over_rows, args=(64, _nothing, 1))
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0
+
+
+def _nothing(start, stop):
+    del start, stop

@@ -2,13 +2,19 @@
 
 Threads over nogil kernels rather than numba's own parallel loops: those abort when two Python
 threads enter them at once (a server does), and block results here never depend on thread count.
+The threads stay: to start them takes longer than many a loop.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+
+_here = threading.local()  # .working, in a thread of the pool
+_made = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
 
 
 def cores() -> int:
@@ -19,12 +25,45 @@ def cores() -> int:
 
 
 def over_rows(n: int, work: Callable[[int, int], None], block: int = 256) -> None:
-    """Call work(start, stop) on consecutive blocks that cover range(n)."""
+    """Call work(start, stop) on consecutive blocks that cover range(n).
+
+    What a block raises is raised here, when no block is at work any more.
+    """
     starts = range(0, n, block)
-    if len(starts) <= 1 or cores() == 1:
+    # A thread of the pool that waited for others of it might wait for ever.
+    if len(starts) <= 1 or cores() == 1 or getattr(_here, "working", False):
         for start in starts:
             work(start, min(start + block, n))
         return
-    with ThreadPoolExecutor(cores()) as pool:
-        # list() re-raises what a block raised.
-        list(pool.map(lambda start: work(start, min(start + block, n)), starts))
+    pool = _threads()
+    futures = [pool.submit(work, start, min(start + block, n)) for start in starts]
+    try:
+        for future in futures:
+            future.result()
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        wait(futures)
+        raise
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    with _made:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(cores(), "labelspace", _begin)
+        return _pool
+
+
+def _begin() -> None:
+    _here.working = True
+
+
+def _forget() -> None:
+    """A forked process has none of its parent's threads, and maybe a lock that one of them held."""
+    global _pool, _made
+    _pool, _made = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

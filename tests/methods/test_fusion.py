@@ -16,7 +16,7 @@ from labelspace.methods.linear import Linear
 from labelspace.methods.linear_ranker import LinearRanker
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class
-from labelspace.methods.validation import cut_validation
+from labelspace.methods.validation import cut_apart
 from labelspace.nn.callbacks import Checkpoint
 from support.planted import planted
 
@@ -184,7 +184,7 @@ def test_copies_that_train_side_by_side_are_those_that_train_alone():
     X, Y = planted(300, seed=3)
     model = Fusion(members="linear,knn", ensemble=2, seed=5).fit(X, Y)
     assert [settings["seed"] for _, settings in model.settings_] == [5, 5, 5 + 7919, 5 + 7919]
-    rows, cut = cut_validation(300, 0.1, 5)
+    rows, cut = cut_apart(X, 0.1, 5)
     for member, (name, settings) in zip(model.members_, model.settings_, strict=True):
         alone = method_class(name)(**settings).fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
         alone.relearn(X, Y, None)

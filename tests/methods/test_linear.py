@@ -165,3 +165,20 @@ def test_a_validation_set_of_the_callers_is_used(monkeypatch):
     seen.clear()
     Linear().fit(X[:200], Y[:200])
     assert seen == [181, 201]
+
+
+def test_few_and_many_weights_are_scored_alike():
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((30, 401)).astype(np.float32)
+    dense[10:, :-1] *= rng.random((20, 400)) < 0.02  # ten labels with many weights, twenty with few
+    dense[5, -1] = 0.0  # a label without a bias
+    X = csr_matrix(
+        (rng.standard_normal((40, 400)) * (rng.random((40, 400)) < 0.02)), dtype=np.float32
+    )
+    candidates = np.stack([rng.permutation(30)[:12] for _ in range(40)])
+    candidates[0, 3] = -1
+    found = scores_of(X, csr_matrix(dense), candidates)
+    expected = np.hstack([unit_rows(X).toarray(), np.ones((40, 1))]) @ dense.T
+    expected = np.take_along_axis(expected, candidates, 1)
+    expected[0, 3] = -np.inf
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -7,7 +7,13 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.methods.base import TrainingData
-from labelspace.methods.validation import cut_validation, parts_of, validation_share
+from labelspace.methods.validation import (
+    RELATED,
+    cut_apart,
+    cut_validation,
+    parts_of,
+    validation_share,
+)
 
 
 @pytest.mark.parametrize(("n", "share", "size"), [(100, 0.1, 10), (7, 0.5, 4), (3, 1.0, 2)])
@@ -24,6 +30,25 @@ def test_few_examples_give_a_larger_share_and_many_no_more_than_are_needed():
     assert validation_share(None, 100_000) == 0.02
     assert validation_share(None, 10**6) * 10**6 == pytest.approx(4000)
     assert validation_share(0.3, 1000) == 0.3
+
+
+def test_versions_of_an_example_stay_on_one_side():
+    rng = np.random.default_rng(0)
+    originals = rng.random((60, 40)) * (rng.random((60, 40)) < 0.15)
+    copies = originals[rng.integers(0, 60, 300)]
+    X = csr_matrix((copies + 0.1 * (rng.random((300, 40)) < 0.03)).astype(np.float32))
+    unit = X.toarray() / np.maximum(1e-9, np.linalg.norm(X.toarray(), axis=1, keepdims=True))
+    rows, cut = cut_apart(X, 0.2, seed=1)
+    assert 45 <= len(cut) <= 60
+    assert np.array_equal(np.sort(np.concatenate([rows, cut])), np.arange(300))
+    assert (unit[cut] @ unit[rows].T).max() < RELATED
+    plain = cut_validation(300, 0.2, seed=1)
+    assert (unit[plain[1]] @ unit[plain[0]].T).max() > RELATED
+
+
+def test_examples_that_are_all_alike_are_cut_all_the_same():
+    rows, cut = cut_apart(csr_matrix(np.ones((20, 3), np.float32)), 0.25, seed=0)
+    assert (len(rows), len(cut)) == (15, 5)
 
 
 def given(Y, valid=None):

@@ -29,7 +29,7 @@ from labelspace.methods.linear import Linear
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
-from labelspace.methods.validation import cut_validation
+from labelspace.methods.validation import cut_apart
 from labelspace.nn.calibration import log_odds
 from labelspace.nn.callbacks import listeners
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 MOST_VALIDATED = 4000
 ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
 CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
+VOTING = ("knn", "dxml")  # what learns more by letting examples vote needs no time either
 
 
 class Fusion(Method):
@@ -97,7 +98,7 @@ class Fusion(Method):
         X, Y = as_csr(data.X), data.Y
         if data.valid is None:
             share = min(self.validation, MOST_VALIDATED / X.shape[0])
-            rows, cut = cut_validation(X.shape[0], share, self.seed)
+            rows, cut = cut_apart(X, share, self.seed)
         else:
             rows, cut = np.arange(X.shape[0]), np.arange(0)
         held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
@@ -190,9 +191,10 @@ class Fusion(Method):
     ) -> None:
         """Members that can also learn from the examples that were held out to weigh them."""
         for member in self.members_:
-            if member.learns_more:
+            twice = self._twice(member.name, X.shape[0])
+            if member.learns_more and (twice or member.name in VOTING):
                 member.partial_fit(X[cut], Y[cut])
-            elif self._twice(member.name, X.shape[0]):
+            elif twice:
                 member.relearn(X, Y, taxonomy)
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:

@@ -139,12 +139,13 @@ class Linear(Method):
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> None:
         """Choose c and the sigmoid on held-out examples."""
 
-        def worth(share: float) -> float:
-            self.numbers_[0] = share
-            labels, scores = self._rank(X, min(5, Y.shape[1]))
-            return measure(self.metric, Ranking(labels, scores), Y, Y_train)
-
         if self.shortlister_ is not None:
+            found = self._scored(X, self.shortlist)
+
+            def worth(share: float) -> float:
+                best = Ranking(*_ordered(*found, share, min(5, Y.shape[1])))
+                return measure(self.metric, best, Y, Y_train)
+
             self.numbers_[0] = max(SHARES, key=worth)
         labels, scores = self._rank(X, min(_CALIBRATED, self.shortlist, Y.shape[1]))
         self.numbers_[1:] = fit_line(labels, scores, Y)
@@ -153,12 +154,14 @@ class Linear(Method):
         """The k best labels by h, and h; -1 and -inf pad."""
         if self.shortlister_ is None:
             return self.ranker_.best(X, k)
-        n_labels = self.ranker_.weights.shape[0]
-        listed, likely = self.shortlister_.search(X, min(max(k, self.shortlist), n_labels))
+        return _ordered(*self._scored(X, max(k, self.shortlist)), self.numbers_[0], k)
+
+    def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The short lists (n, k), the scores of their labels, and how likely these made them."""
+        assert self.shortlister_ is not None
+        listed, likely = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
         likely[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
-        scores = self.ranker_.score(X, listed) + np.float32(self.numbers_[0]) * likely
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(listed, order, 1), np.take_along_axis(scores, order, 1)
+        return listed, self.ranker_.score(X, listed), likely
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
@@ -215,6 +218,15 @@ class Linear(Method):
             needs["short lists"] = 36 * shape.points * k
             needs["the short list's weights"] = int(16 * shape.label_nnz * per_example)
         return needs
+
+
+def _ordered(
+    listed: np.ndarray, scores: np.ndarray, likely: np.ndarray, share: float, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k labels of largest h = score + share * likely, and h."""
+    h = scores + np.float32(share) * likely
+    order = np.argsort(-h, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(listed, order, 1), np.take_along_axis(h, order, 1)
 
 
 def usual_negatives(shape: Shape) -> str:

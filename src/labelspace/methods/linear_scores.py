@@ -2,7 +2,7 @@
 
 Examples are brought to length 1 on the way. All labels are scored by feature (`best`): the labels a
 feature speaks for are listed with it, and a short list by label (`scores_of`): each candidate's
-weights meet the example, spread out.
+weights meet the example, spread out; where they are many, the example's features are looked up.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from scipy.sparse import csr_matrix
 from labelspace.parallel import over_rows
 from labelspace.search.sparse_neighbours import inverse_length
 from labelspace.search.votes import keep_best
+
+_MANY = 8  # weights for each feature of an example, from which looking up is quicker than reading
 
 
 def best(
@@ -41,7 +43,7 @@ def best(
 def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.ndarray:
     """<x, w_l> + bias of each example's candidate labels, (n, k); -inf where the label is -1.
 
-    weights     (labels, features + 1), the last column the bias
+    weights     (labels, features + 1), the last column the bias; indices sorted
     candidates  (n, k) integers
     """
     scores = np.full(candidates.shape, -np.inf, np.float32)
@@ -83,15 +85,40 @@ def _scores_of(  # type: ignore[no-untyped-def]
     x = np.zeros(width, np.float32)
     x[width - 1] = 1.0
     for row in range(len(candidates)):
-        scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
-        for cell in range(x_indptr[row], x_indptr[row + 1]):
+        first, last = x_indptr[row], x_indptr[row + 1]
+        scale = inverse_length(x_data, first, last)
+        for cell in range(first, last):
             x[x_indices[cell]] = scale * x_data[cell]
         for place in range(candidates.shape[1]):
             label = candidates[row, place]
-            if label >= 0:
-                total = np.float32(0.0)
-                for cell in range(indptr[label], indptr[label + 1]):
+            if label < 0:
+                continue
+            start, stop = indptr[label], indptr[label + 1]
+            total = np.float32(0.0)
+            if stop - start <= _MANY * (last - first):
+                for cell in range(start, stop):
                     total += x[indices[cell]] * data[cell]
-                scores[row, place] = total
-        for cell in range(x_indptr[row], x_indptr[row + 1]):
+            else:
+                if indices[stop - 1] == width - 1:
+                    total += data[stop - 1]
+                for cell in range(first, last):
+                    feature = x_indices[cell]
+                    at = _lookup(indices, start, stop, feature)
+                    if at >= 0:
+                        total += x[feature] * data[at]
+            scores[row, place] = total
+        for cell in range(first, last):
             x[x_indices[cell]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _lookup(indices, start, stop, wanted):  # type: ignore[no-untyped-def]
+    """Where indices[start:stop], sorted, hold what is wanted, or -1."""
+    low, high = start, stop
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < stop and indices[low] == wanted else -1

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace.methods.base import TrainingData, as_csr
+from labelspace.sparse import unit_rows
 
 LEAST_VALIDATED, MOST_VALIDATED = 1000, 4000
+RELATED = 0.8  # cosine from which two examples are versions of one
 
 
 def validation_share(wanted: float | None, n_examples: int) -> float:
@@ -26,6 +29,27 @@ def cut_validation(
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
     size = min(round(fraction * n_rows), n_rows - 1)
     return np.sort(order[size:]), np.sort(order[:size])
+
+
+def cut_apart(X: csr_matrix, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `cut_validation`, with all versions of an example on the same side.
+
+    Catalogues are full of near duplicates. Divided among both sides, they make whatever remembers
+    examples look better than it is on new ones.
+    """
+    n_rows = X.shape[0]
+    order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
+    size = min(round(fraction * n_rows), n_rows - 1)
+    rows = unit_rows(X)
+    postings = csr_matrix(rows.T)
+    held = np.zeros(n_rows, np.bool_)
+    _hold_out(
+        *(order, size, rows.indptr, rows.indices, rows.data),
+        *(postings.indptr, postings.indices, X.shape[1], held),
+    )
+    if not held.any():  # all are versions of one
+        return cut_validation(n_rows, fraction, seed)
+    return np.nonzero(~held)[0], np.nonzero(held)[0]
 
 
 class Parts(NamedTuple):
@@ -51,3 +75,49 @@ def parts_of(data: TrainingData, wanted: float | None, seed: int) -> Parts:
     if Y[cut].nnz == 0 or Y[rows].nnz == 0:
         return Parts(X, Y, None, everything)
     return Parts(X[rows], Y[rows], (X[cut], Y[cut]), np.concatenate([rows, cut]))
+
+
+@njit(cache=True, nogil=True)
+def _hold_out(  # type: ignore[no-untyped-def]
+    order, size, indptr, indices, data, p_indptr, p_indices, n_features, held
+):
+    """Mark examples in the given order, with their versions and the versions of these.
+
+    Those that do not fit into the size together are left out. A version shares more than the
+    features that many examples have: as long as those left aside weigh less than RELATED together,
+    all versions are met without their long lists.
+    """
+    query = np.zeros(n_features, np.float32)
+    met, seen = np.full(len(order), -1), np.zeros(len(order), np.bool_)
+    versions = np.empty(len(order), np.int64)
+    taken = 0
+    for start in order:
+        if taken >= size:
+            break
+        if seen[start]:
+            continue
+        versions[0], seen[start], count, done = start, True, 1, 0
+        while done < count:
+            row = versions[done]
+            done += 1
+            own = indices[indptr[row] : indptr[row + 1]]
+            query[own] = data[indptr[row] : indptr[row + 1]]
+            aside = 0.0
+            for feature in own[np.argsort(p_indptr[own] - p_indptr[own + 1])]:
+                aside += query[feature] ** 2
+                if aside < RELATED**2:
+                    continue
+                for other in p_indices[p_indptr[feature] : p_indptr[feature + 1]]:
+                    if seen[other] or met[other] == row:
+                        continue
+                    met[other] = row
+                    cosine = 0.0
+                    for cell in range(indptr[other], indptr[other + 1]):
+                        cosine += query[indices[cell]] * data[cell]
+                    if cosine >= RELATED:
+                        versions[count], seen[other] = other, True
+                        count += 1
+            query[own] = 0.0
+        if taken + count <= size:
+            held[versions[:count]] = True
+            taken += count
