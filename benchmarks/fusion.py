@@ -1,12 +1,14 @@
-"""Fusion: what each member is worth, and what a time budget buys.
+"""Fusion: what each member is worth, what a time budget buys, and what other features do.
 
     python benchmarks/fusion.py ablation FOLDER... [--rows N] [--seeds 1,3,5]
     python benchmarks/fusion.py budget FOLDER... [--times 1,2,4]
+    python benchmarks/fusion.py features FOLDER... --features tfidf+sentences:DIR
 
 `ablation` trains every member that suits the set once a seed, learns a combination of each subset
 on the same held-out examples and measures all on the test file. Unlike `fusion` itself it does not
 train members again on what was held out. `budget` trains fusion within so many times what omikuji's
-three trees take in the same run. Both write benchmarks/results/fusion-*.json and .md.
+three trees take in the same run. `features` trains it on other features of the texts; peers have
+tf-idf, as in the overview. All write benchmarks/results/fusion-*.json and .md.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 
 from kept import keep
 from labelspace.data import read_split
+from labelspace.evaluation.compare import compare, entrants
 from labelspace.evaluation.metrics import evaluate
 from labelspace.evaluation.peers import make_peer
 from labelspace.evaluation.reliability import reliability
@@ -31,7 +34,7 @@ from labelspace.methods.fusion_combiner import Combiner
 from labelspace.methods.fusion_members import Step, steps
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class
-from labelspace.methods.validation import cut_validation
+from labelspace.methods.validation import cut_apart
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 LISTED = 30
@@ -49,7 +52,7 @@ def matrices(folder: Path, rows: int | None = None) -> tuple[Any, Any, Any, Any]
 
 def ablation(folder: Path, rows: int | None, seeds: list[int]) -> None:
     X, Y, X_test, Y_test = matrices(folder, rows)
-    kept_rows, cut = cut_validation(X.shape[0], min(0.1, 4000 / X.shape[0]), 0)
+    kept_rows, cut = cut_apart(X, min(0.1, 4000 / X.shape[0]), 0)
     train, held = (X[kept_rows], Y[kept_rows]), (X[cut], Y[cut])
     plan = steps("auto", Shape.of(*train), None)
     said: dict[tuple[str, int], Said] = {}
@@ -117,20 +120,34 @@ def budget(folder: Path, times: list[float]) -> None:
         keep("fusion-budget", [row], ("set", "times omikuji"))
 
 
+def features(folder: Path, spec: str) -> None:
+    train, test = read_split(folder)
+    report = compare(train, test, entrants(["fusion"], [], {}), features=spec)
+    found = report["entrants"][0]
+    kinds = "+".join(part.partition(":")[0] for part in spec.split("+"))
+    own = {"set": folder.name, "features": kinds}
+    figures = {name: found[name] for name in (*METRICS, "ECE", "train_s", "one_ms_p50")}
+    keep("fusion-features", [{**own, **figures}], tuple(own))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("ablation", help="what each member is worth")
     two = commands.add_parser("budget", help="accuracy against time")
-    for command in (one, two):
+    three = commands.add_parser("features", help="other features than tf-idf")
+    for command in (one, two, three):
         command.add_argument("folders", nargs="+", type=Path)
     one.add_argument("--rows", type=int, help="training examples at most")
     one.add_argument("--seeds", default="1,3,5")
     two.add_argument("--times", default="1,2,4")
+    three.add_argument("--features", required=True, help="as of `labelspace train`")
     options = parser.parse_args()
     for folder in options.folders:
         if options.command == "ablation":
             ablation(folder, options.rows, [int(count) for count in options.seeds.split(",")])
+        elif options.command == "features":
+            features(folder, options.features)
         else:
             budget(folder, [float(factor) for factor in options.times.split(",")])
 

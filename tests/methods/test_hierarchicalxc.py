@@ -47,7 +47,7 @@ def models(draw):
 
 
 def linear(tree, weights):
-    return Classifiers(tree.first_child, tree.label, lay_out(tree, weights), NO_NETWORKS)
+    return Classifiers.of(tree, lay_out(tree, weights), NO_NETWORKS)
 
 
 def edge_logs(weights, X, hinge):

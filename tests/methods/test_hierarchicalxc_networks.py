@@ -53,7 +53,7 @@ def test_search_scores_are_a_dense_forward_pass(seed, hinge, kind):
     tree = bushy_tree(rng)
     networks = fresh(rng, tree)
     X = csr_matrix(random_matrix(7, CODE, 0.7, "csr", np.float32, rng))
-    model = Classifiers(tree.first_child, tree.label, NO_LINEAR, networks)
+    model = Classifiers.of(tree, NO_LINEAR, networks)
     labels, logs, _ = find_labels(X, model, Search(kind, 10, 0.5, hinge), tree.n_labels)
     edges = np.zeros((7, len(tree)))
     for node in np.flatnonzero(~tree.is_leaf):

@@ -18,7 +18,8 @@ SAMPLE = 2000  # examples that a tree is trained on to see how quick this machin
 TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0}
 # Raw neighbours would cost more than all else of an answer; 64 dimensions say as much as 160.
 SPACE: dict[str, Any] = {
-    "ensemble": 1, "raw": False, "dim": 160, "reduce": 64, "more_epochs": 0,
+    "ensemble": 1, "raw": False, "dim": 160, "reduce": 64, "more_epochs": 0, "search": "clusters",
+    "recall": 0.97,
 }  # fmt: skip
 
 # Half the dimensions and fewer than half the epochs that it has alone: what it adds to the others

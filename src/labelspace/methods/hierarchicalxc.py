@@ -220,7 +220,7 @@ class HierarchicalXC(Method):
                 loss=loss, C=C, prune=self.prune, seed=seed, progress=tell,
             )  # fmt: skip
             linear = lay_out(tree, weights)
-        return Classifiers(tree.first_child, tree.label, linear, networks)
+        return Classifiers.of(tree, linear, networks)
 
     def _kind_of(self, member: int, n_labels: int) -> TreeKind:
         if self.tree == "mixed":
@@ -280,7 +280,7 @@ class HierarchicalXC(Method):
             else:
                 linear = Linear(*(parts[part] for part in Linear._fields))
             self.trees_.append(tree)
-            self.classifiers_.append(Classifiers(tree.first_child, tree.label, linear, networks))
+            self.classifiers_.append(Classifiers.of(tree, linear, networks))
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

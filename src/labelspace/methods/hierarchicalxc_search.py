@@ -8,12 +8,13 @@ that deep trees do not run into zero:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace.labels.tree import LabelTree
 from labelspace.methods.hierarchicalxc_linear import HINGE_SLOPE, Linear, linear_margins
 from labelspace.methods.hierarchicalxc_networks import Networks, network_margins
 from labelspace.parallel import over_rows
@@ -21,12 +22,23 @@ from labelspace.search.votes import keep_best
 
 
 class Classifiers(NamedTuple):
-    """A tree and what judges the children of its nodes: one of the two parts, the other empty."""
+    """A tree and what judges the children of its nodes: one of the two parts, the other empty.
+
+    inner, widest  how many nodes have children, and how many the one with most has
+    """
 
     first_child: np.ndarray
     label: np.ndarray
     linear: Linear
     networks: Networks
+    inner: int
+    widest: int
+
+    @classmethod
+    def of(cls, tree: LabelTree, linear: Linear, networks: Networks) -> Self:
+        widths = np.diff(tree.first_child)
+        inner, widest = int(np.count_nonzero(widths)), int(widths.max(initial=0))
+        return cls(tree.first_child, tree.label, linear, networks, inner, widest)
 
 
 class Search(NamedTuple):
@@ -72,19 +84,13 @@ def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.nda
 
 @njit(cache=True, nogil=True)
 def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: ignore[no-untyped-def]
-    n_nodes = len(model.label)
-    inner, widest = 0, 0
-    for node in range(n_nodes):
-        width = model.first_child[node + 1] - model.first_child[node]
-        inner += width > 0
-        widest = max(widest, width)
-    edges = np.empty(widest, np.float64)
-    room = min(inner, search.beam) if search.kind == 1 else inner
+    edges = np.empty(model.widest, np.float64)
+    room = min(model.inner, search.beam) if search.kind == 1 else model.inner
     nodes, sums = np.empty(room, np.int64), np.empty(room, np.float64)
     next_nodes, next_sums = np.empty(room, np.int64), np.empty(room, np.float64)
     for row in range(len(labels)):
         x = indices[indptr[row] : indptr[row + 1]], data[indptr[row] : indptr[row + 1]]
-        if inner == 0:
+        if model.inner == 0:
             continue
         if search.kind == 0:
             scored[row] = _best_first(x, model, search, edges, nodes, sums, labels[row], logs[row])
