@@ -216,15 +216,17 @@ class Combiner:
         return np.where(listed, right, 0.0), np.where(listed, chance, 0.0)
 
     def state(self) -> dict[str, np.ndarray]:
+        finite = [-1.0 if np.isinf(even) else even for even in self.evenness]
         return {
             "combiner.weights": self.weights,
             "combiner.counts": self.counts,
-            "combiner.numbers": np.array([self.n_points, *self.evenness], np.float64),
+            "combiner.numbers": np.array([self.n_points, *finite], np.float64),
         }
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        n_points, first, others = arrays["combiner.numbers"].tolist()
+        n_points, *finite = arrays["combiner.numbers"].tolist()
+        first, others = (np.inf if even < 0 else even for even in finite)
         weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
         return cls(weights, counts, int(n_points), (first, others))
 
