@@ -23,16 +23,17 @@ def names(members, shape, budget=None):
 
 def test_members_suit_the_size_of_the_data_or_are_named():
     assert names("auto", FEW) == ["linear", "dxml"]
-    assert names("auto", SHOP) == ["linear", "hierarchicalxc", "dxml"]
+    assert names("auto", SHOP) == ["linear", "hierarchicalxc", "knn"]
     assert names("auto", MORE) == ["linear", "hierarchicalxc", "glas"]
-    assert names("auto", RARE) == ["knn", "linear"]
-    assert names("auto", MANY) == ["knn", "linear", "hierarchicalxc"]
+    assert names("auto", RARE) == ["linear", "knn"]
+    assert names("auto", MANY) == ["linear", "hierarchicalxc", "knn"]
     assert names("knn, linear", FEW) == ["knn", "linear"]
 
 
 def test_without_torch_there_is_no_learned_space(monkeypatch):
     monkeypatch.setattr(fusion_members, "find_spec", lambda _: None)
-    assert names("auto", FEW) == ["knn", "linear"]
+    assert names("auto", FEW) == ["linear", "knn"]
+    assert names("auto", MORE) == ["linear", "hierarchicalxc", "knn"]
     assert set(names("auto", FEW, 60.0)) == {"knn", "linear", "hierarchicalxc"}
 
 

@@ -54,12 +54,11 @@ NEEDS_TORCH = ("dxml", "glas")
 def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     """The members to train, in this order.
 
-    A linear classifier a label, and one of another kind that sees what it does not: a learned space
-    whose neighbours vote, of few examples, and one that holds labels and examples, of more; of very
-    many it would take too long. Where labels are too many for classifiers to be trained against all
-    examples, trees of them help. Labels of a handful of examples have no place in a label space,
-    and trees add next to nothing there for their time. Spaces need torch. Where none is taken, raw
-    neighbours are asked.
+    A linear classifier a label, and what sees what it does not. Few labels: a learned space whose
+    neighbours vote. Labels too many for classifiers to be trained against all examples: trees of
+    classifiers, and raw neighbours, or, where examples are many and labels have several, a space
+    that holds both; of very many it would take too long. Labels of a handful of examples have no
+    place in such a space, and trees add next to nothing there for their time. Spaces need torch.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
@@ -68,14 +67,17 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
         return [step for step in LADDER if has_torch or step.name not in NEEDS_TORCH]
     few = shape.points < FEW_EXAMPLES
     known = shape.label_nnz >= EXAMPLES_A_LABEL * shape.labels
-    chosen = [Step("linear", {})]
-    if (few or known) and usual_negatives(shape) == "hard":
-        chosen.append(Step("hierarchicalxc", {**TREES, "ensemble": 3 if few else 1}))
-    if has_torch and few:
-        return [*chosen, Step("dxml", SPACE)]
-    if has_torch and known and shape.points < MANY_EXAMPLES:
-        return [*chosen, Step("glas", LABEL_SPACE)]
-    return [Step("knn", {}), *chosen]
+    linear, neighbours = Step("linear", {}), Step("knn", {})
+    if usual_negatives(shape) != "hard":
+        beside = Step("dxml", SPACE) if has_torch and few else neighbours
+        return [linear, beside]
+    trees = Step("hierarchicalxc", {**TREES, "ensemble": 2 if few else 1})
+    if few:
+        return [linear, trees, neighbours]
+    if not known:
+        return [linear, neighbours]
+    fits = has_torch and shape.points < MANY_EXAMPLES
+    return [linear, trees, Step("glas", LABEL_SPACE) if fits else neighbours]
 
 
 class Clock:
