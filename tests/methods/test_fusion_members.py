@@ -7,7 +7,7 @@ import pytest
 from labelspace.methods import fusion_members
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_members import LADDER, Clock, Step, steps
+from labelspace.methods.fusion_members import LADDER, Clock, Step, space_epochs, steps
 from support.planted import planted
 
 FEW = Shape(5000, 2000, 150, 300_000, 12_000)
@@ -28,6 +28,12 @@ def test_members_suit_the_size_of_the_data_or_are_named():
     assert names("auto", RARE) == ["linear", "knn"]
     assert names("auto", MANY) == ["linear", "hierarchicalxc", "knn"]
     assert names("knn, linear", FEW) == ["knn", "linear"]
+
+
+def test_a_space_has_more_passes_over_fewer_examples():
+    epochs = [space_epochs(n) for n in (1, 5000, 12_000, 24_000, 29_999)]
+    assert epochs == [30, 30, 25, 12, 10]
+    assert steps("auto", FEW, None)[1].settings["epochs"] == 30
 
 
 def test_without_torch_there_is_no_learned_space(monkeypatch):
