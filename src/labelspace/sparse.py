@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, issparse
 
 from labelspace.errors import InputError
@@ -56,20 +55,11 @@ def checked_labels(Y: Any, n_rows: int) -> csr_matrix:
 def unit_rows(matrix: csr_matrix) -> csr_matrix:
     """Each row divided by its length; empty rows stay. (scikit-learn's refuses zero rows of input
     and spends more on checks than a single query takes.)"""
+    from labelspace.scaling import scale_rows  # numba, which reading data does without
+
     data = np.empty(len(matrix.data), np.float32)
-    _scale_rows(matrix.indptr, matrix.data, data)
+    scale_rows(matrix.indptr, matrix.data, data)
     return csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
-
-
-@njit(cache=True, nogil=True)
-def _scale_rows(indptr, data, scaled):  # type: ignore[no-untyped-def]
-    for row in range(len(indptr) - 1):
-        square = 0.0
-        for cell in range(indptr[row], indptr[row + 1]):
-            square += float(data[cell]) ** 2
-        scale = 1.0 / np.sqrt(square) if square > 0.0 else 1.0
-        for cell in range(indptr[row], indptr[row + 1]):
-            scaled[cell] = data[cell] * scale
 
 
 def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
