@@ -1,4 +1,4 @@
-"""Rows of a sparse matrix brought to length 1, in a compiled loop: a single question waits for it."""
+"""Rows of a sparse matrix brought to length 1, in a compiled loop: single questions wait for it."""
 
 from __future__ import annotations
 
