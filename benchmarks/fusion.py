@@ -114,7 +114,7 @@ def budget(folder: Path, times: list[float]) -> None:
             "times omikuji": factor,
             "omikuji_s": unit,
             "taken_s": taken,
-            "members": " ".join(name for name, _ in model.settings_),
+            "members": " ".join(name for name, *_ in model.settings_),
             **{name: found[name] for name in METRICS},
         }
         keep("fusion-budget", [row], ("set", "times omikuji"))

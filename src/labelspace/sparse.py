@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.n
         if matrix.ndim != 2:
             raise InputError(f"X must have two dimensions, got shape {matrix.shape}")
         values = matrix
-    if not np.isfinite(values).all():
+    # The sum of squares is quick and shows them all, but may overflow where there are none.
+    if not isfinite(np.vdot(values, values)) and not np.isfinite(values).all():
         raise InputError("X holds NaN or infinite values")
     if n_features is not None and matrix.shape[1] != n_features:
         raise InputError(f"X has {matrix.shape[1]} features; the model was fitted on {n_features}")

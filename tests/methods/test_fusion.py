@@ -9,8 +9,10 @@ from scipy.sparse import csr_matrix
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import evaluate, measure
 from labelspace.evaluation.thresholds import choose_threshold
+from labelspace.methods import fusion
 from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_combiner import COLUMNS, Combiner, gather
+from labelspace.methods.fusion_combiner import COLUMNS, Combiner, gather, listed_by_any
+from labelspace.methods.fusion_members import Step
 from labelspace.methods.knn import KNN
 from labelspace.methods.linear import Linear
 from labelspace.methods.linear_ranker import LinearRanker
@@ -183,9 +185,58 @@ def test_members_that_an_interrupted_run_finished_are_not_trained_again(tmp_path
 def test_copies_that_train_side_by_side_are_those_that_train_alone():
     X, Y = planted(300, seed=3)
     model = Fusion(members="linear,knn", ensemble=2, seed=5).fit(X, Y)
-    assert [settings["seed"] for _, settings in model.settings_] == [5, 5, 5 + 7919, 5 + 7919]
+    assert [settings["seed"] for _, settings, _ in model.settings_] == [5, 5, 5 + 7919, 5 + 7919]
     rows, cut = cut_apart(X, 0.1, 5)
-    for member, (name, settings) in zip(model.members_, model.settings_, strict=True):
+    for member, (name, settings, _) in zip(model.members_, model.settings_, strict=True):
         alone = method_class(name)(**settings).fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
         alone.relearn(X, Y, None)
         np.testing.assert_array_equal(member.predict(X, 5).labels, alone.predict(X, 5).labels)
+
+
+def judged(monkeypatch, *plan):
+    """A fusion of these steps."""
+    monkeypatch.setattr(fusion, "steps", lambda *_: list(plan))
+    return Fusion(shortlist=6)
+
+
+def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
+    X, Y = planted(400, seed=3)
+    hard = {"negatives": "hard", "shortlist": 8}
+    tree, judge = Step("hierarchicalxc", {"ensemble": 1}), Step("linear", hard, judges=True)
+    model = judged(monkeypatch, tree, Step("knn", {}), judge).fit(X, Y)
+    by_tree, by_neighbours, by_judge = model._rankings(X)
+    for row in range(len(by_judge)):
+        named = {*by_tree.labels[row], *by_neighbours.labels[row]} - {-1}
+        own = [label for label in by_judge.labels[row] if label >= 0]
+        assert len(own) == len(named)
+        assert set(own) == named
+    linear = model.members_[2]
+    raw = linear.score(X, by_judge.labels)
+    listed = by_judge.labels >= 0
+    slope, offset = linear.numbers_[1:]
+    expected = 1 / (1 + np.exp(-(slope * raw[listed] + offset)))
+    np.testing.assert_allclose(by_judge.scores[listed], expected, rtol=1e-5)
+
+
+def test_a_judge_keeps_nothing_to_find_labels_with(monkeypatch):
+    X, Y = planted(400, seed=3)
+    hard, space = {"negatives": "hard", "shortlist": 8}, {"epochs": 2, "dim": 16}
+    plan = [Step("knn", {}), Step("glas", space, judges=True), Step("linear", hard, judges=True)]
+    model = judged(monkeypatch, *plan).fit(X, Y)
+    arrays = model.state()
+    assert not any("shortlist" in name for name in arrays)
+    again = Fusion(shortlist=6)
+    again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
+    again.load_state(arrays)
+    best = model.predict(X, 5)
+    np.testing.assert_array_equal(again.predict(X, 5).labels, best.labels)
+    for row in range(20):
+        alone = model.predict(X[row], 5)
+        np.testing.assert_array_equal(alone.labels[0], best.labels[row])
+        np.testing.assert_array_equal(alone.scores[0], best.scores[row])
+
+
+def test_lists_are_joined_without_repeats():
+    lists = [np.array([[3, 1, -1], [2, 5, 4]]), np.array([[1, 7], [-1, -1]])]
+    found = listed_by_any([Ranking(one, np.zeros(one.shape, np.float32)) for one in lists])
+    assert found.tolist() == [[3, 1, 7], [2, 5, 4]]

@@ -8,6 +8,7 @@ from labelspace.methods import fusion_members
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion
 from labelspace.methods.fusion_members import LADDER, Clock, Step, space_epochs, steps
+from labelspace.methods.registry import method_class
 from support.planted import planted
 
 FEW = Shape(5000, 2000, 150, 300_000, 12_000)
@@ -23,11 +24,19 @@ def names(members, shape, budget=None):
 
 def test_members_suit_the_size_of_the_data_or_are_named():
     assert names("auto", FEW) == ["linear", "dxml"]
-    assert names("auto", SHOP) == ["linear", "hierarchicalxc", "knn"]
-    assert names("auto", MORE) == ["linear", "hierarchicalxc", "glas"]
-    assert names("auto", RARE) == ["linear", "knn"]
-    assert names("auto", MANY) == ["linear", "hierarchicalxc", "knn"]
+    assert names("auto", SHOP) == ["hierarchicalxc", "knn", "linear"]
+    assert names("auto", MORE) == ["hierarchicalxc", "glas", "linear"]
+    assert names("auto", RARE) == ["linear", "hierarchicalxc", "knn"]
+    assert names("auto", MANY) == ["hierarchicalxc", "knn", "linear"]
     assert names("knn, linear", FEW) == ["knn", "linear"]
+
+
+@pytest.mark.parametrize("shape", [FEW, SHOP, MORE, RARE, MANY])
+def test_what_judges_follows_what_finds_and_can_judge(shape):
+    first, *others = steps("auto", shape, None)
+    assert not first.judges
+    assert all(method_class(step.name).judges for step in others if step.judges)
+    assert not any(step.judges for step in LADDER)
 
 
 def test_a_space_has_more_passes_over_fewer_examples():
@@ -39,7 +48,7 @@ def test_a_space_has_more_passes_over_fewer_examples():
 def test_without_torch_there_is_no_learned_space(monkeypatch):
     monkeypatch.setattr(fusion_members, "find_spec", lambda _: None)
     assert names("auto", FEW) == ["linear", "knn"]
-    assert names("auto", MORE) == ["linear", "hierarchicalxc", "knn"]
+    assert names("auto", MORE) == ["hierarchicalxc", "knn", "linear"]
     assert set(names("auto", FEW, 60.0)) == {"knn", "linear", "hierarchicalxc"}
 
 

@@ -18,6 +18,7 @@ from labelspace.methods.hierarchicalxc_linear import lay_out
 from labelspace.methods.hierarchicalxc_networks import NO_NETWORKS
 from labelspace.methods.hierarchicalxc_search import Classifiers, Search, averaged, find_labels
 from labelspace.methods.hierarchicalxc_training import edge_tasks, reached, train_edges
+from labelspace.sparse import unit_rows
 from support.planted import planted
 
 N_FEATURES = 15
@@ -90,6 +91,17 @@ def test_a_beam_without_limit_is_best_first(model, hinge, k):
     assert np.array_equal(best[1], beam[1])
     narrow = find_labels(X, laid, Search(1, 1, 0.5, hinge), k)[1]
     assert (narrow <= best[1]).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(models(), st.integers(0, 2))
+def test_examples_are_brought_to_length_1_on_the_way(model, kind):
+    tree, weights, X = model
+    laid = linear(tree, weights)
+    long = csr_matrix(X * np.float32(7.0))
+    _, logs, _ = find_labels(long, laid, Search(kind, 3, 0.5, True, unit=True), 4)
+    expected = find_labels(unit_rows(X), laid, Search(kind, 3, 0.5, True), 4)
+    np.testing.assert_allclose(logs, expected[1], atol=1e-4)
 
 
 def traversed(tree, edges, node, limit, above=0.0):

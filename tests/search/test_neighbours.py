@@ -222,3 +222,14 @@ def test_sparse_neighbours_are_those_of_the_dense_cosines(density):
     np.testing.assert_allclose(cosines, expected, atol=1e-5)
     found = np.take_along_axis(dense, np.maximum(near, 0), 1)
     np.testing.assert_allclose(np.where(near >= 0, found, 0), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("power", [0.0, 4.0])
+def test_clusters_vote_as_the_examples_they_find(vectors, queries, power):
+    index = build_neighbours(vectors, 10, kind="clusters", clusters=20, probes=5)
+    Y = random(len(vectors), 40, 0.1, format="csr", random_state=0, dtype=np.float32)
+    near, similarities = index.search(queries, 10)
+    expected = rank_votes(near[:, None], similarities[:, None], power, Y, 6)
+    labels, shares = index.votes(queries, 10, power, Y, 6)
+    np.testing.assert_array_equal(labels, expected[0])
+    np.testing.assert_array_equal(shares, expected[1])

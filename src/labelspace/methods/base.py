@@ -62,6 +62,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     summary: ClassVar[str]
     parameters: ClassVar[Mapping[str, Parameter]]
     learns_more: ClassVar[bool] = False  # whether `_partial_fit` is there
+    judges: ClassVar[bool] = False  # whether `_rank_among` is there
     writes_labels: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
 
     n_features_in_: int
@@ -151,6 +152,16 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     @abstractmethod
     def _predict(self, X: Features, k: int) -> Ranking:
         """Rank; k is at most the number of labels."""
+
+    def _rank_among(self, X: csr_matrix, candidates: np.ndarray, k: int) -> Ranking:
+        """Scores of labels (n, m) that another method found, -1 pads, and maybe of up to k more.
+
+        In any order. For methods that judge a label at less cost than they find it.
+        """
+        raise NotImplementedError
+
+    def drop_search(self) -> None:
+        """Forget what is needed to find labels but not to judge them: `_rank_among` alone stays."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:

@@ -21,7 +21,12 @@ from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_share
 from labelspace.nn.encoder import unit_array
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.neighbours import extend_neighbours, rank_votes, restore_neighbours
+from labelspace.search.neighbours import (
+    ClusterIndex,
+    extend_neighbours,
+    rank_votes,
+    restore_neighbours,
+)
 from labelspace.search.sparse_neighbours import SparseNeighbours
 from labelspace.sparse import pack_csr, unpack_csr
 
@@ -103,8 +108,13 @@ class Voters:
 
     def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
         """The k best labels of points given by each learner, scored by calibrated votes."""
-        labels, shares = self.votes(*self.find(queries, X, self.rule.neighbours), self.rule, k)
-        line = self.rule.calibration
+        rule, index = self.rule, self.indexes[0]
+        if isinstance(index, ClusterIndex) and len(self.indexes) == 1 and self.raw is None:
+            near = min(rule.neighbours, self.Y.shape[0])
+            labels, shares = index.votes(queries[0], near, rule.power, self.Y, k)
+        else:
+            labels, shares = self.votes(*self.find(queries, X, rule.neighbours), rule, k)
+        line = rule.calibration
         return Ranking(labels, probabilities_of_shares(labels, shares, line, LEAST_SHARE))
 
     def choose_rule(

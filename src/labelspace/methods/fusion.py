@@ -23,7 +23,7 @@ from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.explanation import Explanation, checked_example, pushes
-from labelspace.methods.fusion_combiner import COLUMNS, Combiner
+from labelspace.methods.fusion_combiner import COLUMNS, Combiner, listed_by_any
 from labelspace.methods.fusion_members import FEW_EXAMPLES, Clock, steps
 from labelspace.methods.linear import Linear
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
 MOST_VALIDATED = 4000
+LISTED, MOST_LISTED, FEW_LABELS = 20, 30, 1000
 ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
 CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
 VOTING = ("knn", "dxml")  # what learns more by letting examples vote needs no time either
@@ -59,7 +60,12 @@ class Fusion(Method):
             low=0.0,
             none=True,
         ),
-        "shortlist": integer("labels that each member lists", low=5, high=1000),
+        "shortlist": integer(
+            "labels that each member lists; none: 30, and 20 of more than 1,000",
+            low=5,
+            high=1000,
+            none=True,
+        ),
         "validation": number("share cut off to learn the combination", low=0.001, high=0.5),
         "ensemble": integer("copies of each member, each with a seed of its own", low=1),
         "seed": SEED,
@@ -71,7 +77,7 @@ class Fusion(Method):
         members: str = "auto",
         objective: str = "precision",
         budget: float | None = None,
-        shortlist: int = 30,
+        shortlist: int | None = None,
         validation: float = 0.1,
         ensemble: int = 1,
         seed: int = 0,
@@ -109,7 +115,10 @@ class Fusion(Method):
             self.combiner_.choose_evenness(self.objective, rankings, held[1], Y[rows])
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
-        for member in self.members_:  # it answers from now on as it will when it is loaded
+        for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
+            if judges:
+                member.drop_search()
+            # It answers from now on as it will when it is loaded.
             member.load_state(widened(compact(member.state())))
 
     def _teach_all(
@@ -125,7 +134,7 @@ class Fusion(Method):
         clock = Clock(self.budget)
         clock.look(*train, self.seed)
         plan = steps(self.members, Shape.of(*train), self.budget)
-        self.settings_: list[tuple[str, dict[str, Any]]] = []
+        self.settings_: list[tuple[str, dict[str, Any], bool]] = []
         self.members_: list[Method] = []
         side_by_side = self.ensemble > 1 and self.budget is None
         for place in range(self.ensemble * len(plan)):
@@ -137,7 +146,7 @@ class Fusion(Method):
             member = method_class(step.name)(**settings)
             if not side_by_side:
                 self._teach(member, place, train, valid, data)
-            self.settings_.append((step.name, settings))
+            self.settings_.append((step.name, settings, step.judges))
             self.members_.append(member)
         if side_by_side:
             self._teach_side_by_side(train, valid, data)
@@ -199,7 +208,19 @@ class Fusion(Method):
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:
         # Not `predict`, whose checks X has been through: for one example they cost as much again.
-        return [m._predict(X, min(self.shortlist, m.n_labels_)) for m in self.members_]
+        found: list[Ranking] = []
+        for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
+            k = self._listed(member.n_labels_)
+            if judges:
+                found.append(member._rank_among(X, listed_by_any(found), k))
+            else:
+                found.append(member._predict(X, k))
+        return found
+
+    def _listed(self, n_labels: int) -> int:
+        """How many labels each member lists: with few of them, rare ones stand far down."""
+        usual = MOST_LISTED if n_labels <= FEW_LABELS else LISTED
+        return min(self.shortlist or usual, n_labels)
 
     def _predict(self, X: Features, k: int) -> Ranking:
         return self.combiner_.rank(self._rankings(as_csr(X)), k)
@@ -213,7 +234,7 @@ class Fusion(Method):
         X = checked_example(self, X, label)
 
         def odds(rows: csr_matrix) -> np.ndarray:
-            ranked = self._predict(rows, self.shortlist * len(self.members_))
+            ranked = self._predict(rows, self._listed(self.n_labels_) * len(self.members_))
             found = np.where(ranked.labels == label, ranked.scores, 0.0).max(axis=1)
             return log_odds(found, ROUNDING)
 
@@ -225,7 +246,7 @@ class Fusion(Method):
         return {
             "members": [
                 {"name": name, "weights": own}
-                for (name, _), own in zip(self.settings_, weights, strict=True)
+                for (name, _, _), own in zip(self.settings_, weights, strict=True)
             ],
             "evenness": [None if np.isinf(e) else e for e in self.combiner_.evenness],
         }
@@ -240,9 +261,9 @@ class Fusion(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.combiner_ = Combiner.restore(arrays)
-        self.settings_ = [(name, given) for name, given in json.loads(bytes(arrays["members"]))]
+        self.settings_ = [tuple(step) for step in json.loads(bytes(arrays["members"]))]
         self.members_ = []
-        for place, (name, given) in enumerate(self.settings_):
+        for place, (name, given, _) in enumerate(self.settings_):
             member = method_class(name).from_json(given)
             member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
             member.load_state(widened(under(f"member.{place}.", arrays)))
@@ -251,7 +272,7 @@ class Fusion(Method):
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         needs: dict[str, int] = {}
-        for name, given, _ in steps(params["members"], shape, params["budget"]):
+        for name, given, *_ in steps(params["members"], shape, params["budget"]):
             method = method_class(name)
             of = method.memory(shape, method(**given).get_params())
             needs |= {f"{name}: {purpose}": size for purpose, size in of.items()}
@@ -259,7 +280,7 @@ class Fusion(Method):
 
 
 def fitted_state(
-    item: tuple[str, dict[str, Any]],
+    item: tuple[str, dict[str, Any], bool],
     X: csr_matrix,
     Y: csr_matrix,
     taxonomy: Taxonomy | None,
@@ -267,6 +288,6 @@ def fitted_state(
     valid_Y: csr_matrix | None = None,
 ) -> dict[str, np.ndarray]:
     """What a member of this name and these settings learns: a task for an engine."""
-    name, settings = item
+    name, settings, _ = item
     valid = None if valid_X is None else (valid_X, valid_Y)
     return method_class(name)(**settings).fit(X, Y, valid=valid, taxonomy=taxonomy).state()

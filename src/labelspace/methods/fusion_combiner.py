@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Self
 
 import numpy as np
@@ -52,6 +53,15 @@ class Candidates:
     labels: np.ndarray
     features: np.ndarray
     n_examples: int
+
+
+def listed_by_any(rankings: Sequence[Ranking]) -> np.ndarray:
+    """Each example's labels on any of the lists, once each, (n, width); -1 pads at the end."""
+    if len(rankings) == 1:
+        return rankings[0].labels
+    together = np.hstack([ranking.labels for ranking in rankings])
+    labels = np.full_like(together, -1)
+    return labels[:, : _union_rows(together, labels)]
 
 
 def gather(rankings: Sequence[Ranking], log_counts: np.ndarray) -> Candidates:
@@ -148,20 +158,19 @@ class Combiner:
 
     def rank(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         """The k best candidates of each example; scores are probabilities unless lifted."""
-        shape = (len(rankings), *rankings[0].labels.shape)
-        labels, scores = np.empty(shape, np.int64), np.empty(shape, np.float32)
-        for number, ranking in enumerate(rankings):
-            labels[number], scores[number] = ranking.labels, ranking.scores
-        best = Ranking.empty(labels.shape[1], k)
+        ends = np.array(list(accumulate(ranking.k for ranking in rankings)))
+        labels = np.concatenate([ranking.labels for ranking in rankings], axis=1)
+        scores = np.concatenate([ranking.scores for ranking in rankings], axis=1)
+        best = Ranking.empty(len(labels), k)
 
         def block(start: int, stop: int) -> None:
             _rank_rows(
-                *(labels[:, start:stop], scores[:, start:stop]),
+                *(ends, labels[start:stop], scores[start:stop]),
                 *(self.log_counts, self.band, self.weights, self.factors),
                 *(best.labels[start:stop], best.scores[start:stop]),
             )
 
-        over_rows(labels.shape[1], block)
+        over_rows(len(labels), block)
         return best
 
     def lift(self, first: float, others: float) -> None:
@@ -248,41 +257,57 @@ def _cheap(plain: tuple[np.ndarray, np.ndarray], lifted: tuple[np.ndarray, np.nd
 
 
 @njit(cache=True, nogil=True)
+def _union_rows(together, labels):  # type: ignore[no-untyped-def]
+    """Labels of each row, once each, from the left; how many there are of a row at most."""
+    most = 0
+    for row in range(len(together)):
+        count = 0
+        for label in together[row]:
+            known = label < 0
+            for place in range(count):
+                known = known or labels[row, place] == label
+            if not known:
+                labels[row, count] = label
+                count += 1
+        most = max(most, count)
+    return most
+
+
+@njit(cache=True, nogil=True)
 def _rank_rows(  # type: ignore[no-untyped-def]
-    labels, scores, log_counts, band, weights, factors, best_labels, best_scores
+    ends, labels, scores, log_counts, band, weights, factors, best_labels, best_scores
 ):
     """What `gather` lists, weighed and ranked without being written down.
 
-    labels, scores  (members, n, width)
+    labels, scores  (n, width), the members' side by side; ends: where each member's stop
     """
-    members, n, width = labels.shape
-    keys = np.empty(members * width, np.int64)
-    odds, lowest = np.empty((members, width)), np.empty(members)
-    said = np.empty(members)
-    listed, chances = np.empty(len(keys), np.int64), np.empty(len(keys), np.float32)
+    members, (n, width) = len(ends), labels.shape
+    keys, odds, owner = np.empty(width, np.int64), np.empty(width), np.empty(width, np.int64)
+    lowest, said = np.empty(members), np.empty(members)
+    listed, chances = np.empty(width, np.int64), np.empty(width, np.float32)
     for row in range(n):
-        count = 0
+        count = place = 0
         for member in range(members):
             lowest[member] = 0.0
-            for place in range(width):
-                if labels[member, row, place] >= 0:
-                    p = min(max(scores[member, row, place], LEAST), 1.0 - LEAST)
-                    odds[member, place] = np.log(p / (1.0 - p))
-                    lowest[member] = min(lowest[member], odds[member, place])
-                    ballot = member * width + place
-                    keys[count] = labels[member, row, place] * len(keys) + ballot
+            while place < ends[member]:
+                if labels[row, place] >= 0:
+                    p = min(max(scores[row, place], LEAST), 1.0 - LEAST)
+                    odds[place], owner[place] = np.log(p / (1.0 - p)), member
+                    lowest[member] = min(lowest[member], odds[place])
+                    keys[count] = labels[row, place] * width + place
                     count += 1
+                place += 1
         keys[:count].sort()  # a label's ballots stand side by side
         position = n_listed = first = 0
         while position < count:
-            label = keys[position] // len(keys)
+            label = keys[position] // width
             own = weights[band[label]]
             line = own[-1] + own[-2] * log_counts[label]
             said[:] = lowest
-            while position < count and keys[position] // len(keys) == label:
-                member, place = divmod(keys[position] % len(keys), width)
-                said[member] = odds[member, place]
-                line += own[COLUMNS * member + 1]
+            while position < count and keys[position] // width == label:
+                ballot = keys[position] % width
+                said[owner[ballot]] = odds[ballot]
+                line += own[COLUMNS * owner[ballot] + 1]
                 position += 1
             for member in range(members):
                 line += own[COLUMNS * member] * said[member]

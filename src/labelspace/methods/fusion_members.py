@@ -15,7 +15,7 @@ from labelspace.methods.linear import usual_negatives
 
 FEW_EXAMPLES, MANY_EXAMPLES = 30_000, 300_000
 SAMPLE = 2000  # examples that a tree is trained on to see how quick this machine is on such data
-TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0}
+TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0, "beam": 7}
 # Raw neighbours would cost more than all else of an answer; 64 dimensions say as much as 160.
 SPACE: dict[str, Any] = {
     "ensemble": 1, "raw": False, "dim": 160, "reduce": 64, "more_epochs": 0, "search": "clusters",
@@ -25,16 +25,22 @@ SPACE: dict[str, Any] = {
 SPACE_STEPS, SPACE_BATCH = 600, 512
 # Half the dimensions and fewer than half the epochs that it has alone: what it adds to the others
 # comes early.
-LABEL_SPACE: dict[str, Any] = {"dim": 256, "epochs": 3}
-EXAMPLES_A_LABEL = 10  # on average, below which trees and spaces add next to nothing
+LABEL_SPACE: dict[str, Any] = {"dim": 256, "epochs": 4, "lam": 0.0, "recall": 0.85}
+# Labels of few examples are told apart by more negatives; what they list no tree or space finds.
+LONG_LISTS: dict[str, Any] = {"shortlist": 200}
+EXAMPLES_A_LABEL = 10  # on average, below which spaces add next to nothing
 
 
 class Step(NamedTuple):
-    """A member, and what training it takes, as a multiple of one tree of classifiers."""
+    """A member, and what training it takes, as a multiple of one tree of classifiers.
+
+    judges  it ranks what members before it list, and finds no labels of its own
+    """
 
     name: str
     settings: dict[str, Any]
     cost: float = 0.0
+    judges: bool = False
 
 
 # What a member adds for the time it takes falls from step to step; costs are those measured on
@@ -56,10 +62,11 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     """The members to train, in this order.
 
     A linear classifier a label, and what sees what it does not. Few labels: a learned space whose
-    neighbours vote. Labels too many for classifiers to be trained against all examples: trees of
+    neighbours vote. Labels too many for classifiers to be trained against all examples: a tree of
     classifiers, and raw neighbours, or, where examples are many and labels have several, a space
-    that holds both; of very many it would take too long. Labels of a handful of examples have no
-    place in such a space, and trees add next to nothing there for their time. Spaces need torch.
+    that holds both; of very many it would take too long. What the tree and neighbours list is then
+    all that the others judge; of labels with a handful of examples trees find too few for that.
+    Spaces need torch.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
@@ -69,17 +76,18 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     few = shape.points < FEW_EXAMPLES
     known = shape.label_nnz >= EXAMPLES_A_LABEL * shape.labels
     linear, neighbours = Step("linear", {}), Step("knn", {})
+    judge = Step("linear", {}, judges=True)
     if usual_negatives(shape) != "hard":
         space = Step("dxml", {**SPACE, "epochs": space_epochs(shape.points)})
         beside = space if has_torch and few else neighbours
         return [linear, beside]
-    trees = Step("hierarchicalxc", {**TREES, "ensemble": 2 if few else 1})
+    tree = Step("hierarchicalxc", {**TREES, "ensemble": 1})
     if few:
-        return [linear, trees, neighbours]
+        return [tree, neighbours, judge]
     if not known:
-        return [linear, neighbours]
+        return [Step("linear", LONG_LISTS), tree, neighbours]
     fits = has_torch and shape.points < MANY_EXAMPLES
-    return [linear, trees, Step("glas", LABEL_SPACE) if fits else neighbours]
+    return [tree, Step("glas", LABEL_SPACE, judges=True) if fits else neighbours, judge]
 
 
 def space_epochs(n_examples: int) -> int:

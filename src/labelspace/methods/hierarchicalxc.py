@@ -238,7 +238,7 @@ class HierarchicalXC(Method):
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels and their path probabilities, averaged over the trees."""
-        seen = self.inputs_(X)
+        seen = X if self.inputs == "raw" else self.inputs_(X)
         wanted = k if self.ensemble == 1 else max(k, CANDIDATES)
         found = [self.find(seen, member, wanted)[:2] for member in range(self.ensemble)]
         return averaged(found, k)
@@ -248,7 +248,9 @@ class HierarchicalXC(Method):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The best labels in one of the trees, for inputs: see `find_labels`."""
         hinge = self._loss_of(member) == "squared_hinge"
-        search = Search(SEARCHES.index(self.search), self.beam, self.threshold, hinge)
+        # Both parts of two are of length 1 already; raw features alone become so on the way.
+        unit = self.inputs == "raw"
+        search = Search(SEARCHES.index(self.search), self.beam, self.threshold, hinge, unit)
         return find_labels(seen, self.classifiers_[member], search, k)
 
     def facts(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from labelspace.labels.tree import LabelTree
 from labelspace.methods.hierarchicalxc_linear import HINGE_SLOPE, Linear, linear_margins
 from labelspace.methods.hierarchicalxc_networks import Networks, network_margins
 from labelspace.parallel import over_rows
+from labelspace.search.sparse_neighbours import inverse_length
 from labelspace.search.votes import keep_best
 
 
@@ -42,12 +43,16 @@ class Classifiers(NamedTuple):
 
 
 class Search(NamedTuple):
-    """How to walk: kind 0 best first, 1 by beams of `beam` nodes a level, 2 by `threshold`."""
+    """How to walk: kind 0 best first, 1 by beams of `beam` nodes a level, 2 by `threshold`.
+
+    unit  whether examples are brought to length 1 on the way
+    """
 
     kind: int
     beam: int
     threshold: float
     hinge: bool
+    unit: bool = False
 
 
 def find_labels(
@@ -74,6 +79,8 @@ def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.nda
 
     A label that a tree did not find has a probability of 0 there.
     """
+    if len(found) == 1 and found[0][0].shape[1] == k:
+        return found[0][0], np.exp(found[0][1])
     candidates = np.hstack([labels for labels, _ in found])
     shares = np.hstack([np.exp(logs) for _, logs in found]) / len(found)
     labels = np.full((len(candidates), k), -1, np.int64)
@@ -89,7 +96,9 @@ def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: 
     nodes, sums = np.empty(room, np.int64), np.empty(room, np.float64)
     next_nodes, next_sums = np.empty(room, np.int64), np.empty(room, np.float64)
     for row in range(len(labels)):
-        x = indices[indptr[row] : indptr[row + 1]], data[indptr[row] : indptr[row + 1]]
+        start, stop = indptr[row], indptr[row + 1]
+        scale = inverse_length(data, start, stop) if search.unit else np.float32(1.0)
+        x = indices[start:stop], scale * data[start:stop]
         if model.inner == 0:
             continue
         if search.kind == 0:
@@ -112,7 +121,9 @@ def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ign
         scored += 1
         first = model.first_child[node]
         for n in range(_score_children(x, model, node, search.hinge, edges)):
-            log = above + edges[n]
+            if filled == k and above + min(edges[n], 0.0) < logs[k - 1]:
+                continue
+            log = above + _log_sigmoid(edges[n])
             if log == -np.inf or (filled == k and log < logs[k - 1]):
                 continue
             child = first + n
@@ -137,11 +148,16 @@ def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-
             scored += 1
             first = model.first_child[nodes[place]]
             for n in range(_score_children(x, model, nodes[place], search.hinge, edges)):
-                log = sums[place] + edges[n]
+                child = first + n
+                leaf = model.first_child[child] == model.first_child[child + 1]
+                most = sums[place] + min(edges[n], 0.0)  # a logarithm takes longer
+                full = not leaf and next_size == len(next_sums)
+                if (filled == k and most < logs[k - 1]) or (full and most < next_sums[-1]):
+                    continue
+                log = sums[place] + _log_sigmoid(edges[n])
                 if log == -np.inf or (filled == k and log < logs[k - 1]):
                     continue
-                child = first + n
-                if model.first_child[child] == model.first_child[child + 1]:
+                if leaf:
                     filled = keep_best(log, model.label[child], logs, labels, filled)
                 else:
                     next_size = keep_best(log, child, next_sums, next_nodes, next_size)
@@ -163,32 +179,37 @@ def _hard(x, model, search, edges, stack, sums, labels, logs):  # type: ignore[n
         scored += 1
         first = model.first_child[node]
         for n in range(_score_children(x, model, node, search.hinge, edges)):
-            if edges[n] < limit:
+            log = _log_sigmoid(edges[n])
+            if log < limit:
                 continue
             child = first + n
             if model.first_child[child] == model.first_child[child + 1]:
-                filled = keep_best(above + edges[n], model.label[child], logs, labels, filled)
+                filled = keep_best(above + log, model.label[child], logs, labels, filled)
             else:
-                stack[size], sums[size] = child, above + edges[n]
+                stack[size], sums[size] = child, above + log
                 size += 1
     return scored
 
 
 @njit(cache=True, nogil=True)
 def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-def]
-    """Logarithms of the probabilities of a node's children into `edges`; how many there are."""
+    """Log odds of a node's children into `edges`; how many there are."""
     first = model.first_child[node]
     width = model.first_child[node + 1] - first
     if len(model.networks.hidden):
         network_margins(x, model.networks, node, first, width, edges)
     else:
         linear_margins(x, model.linear, node, first, width, edges)
-    for n in range(width):
-        margin = edges[n]
-        if hinge:
-            margin *= HINGE_SLOPE
-        edges[n] = -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
+    if hinge:
+        for n in range(width):
+            edges[n] *= HINGE_SLOPE
     return width
+
+
+@njit(cache=True, nogil=True)
+def _log_sigmoid(margin):  # type: ignore[no-untyped-def]
+    """The logarithm of the probability: at most the margin, and at most 0."""
+    return -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
 
 
 @njit(cache=True, nogil=True)

@@ -49,6 +49,7 @@ class Linear(Method):
 
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = "one-vs-all linear classifiers, hard negatives where labels are many"
+    judges: ClassVar[bool] = True
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "loss": choice("of a label's classifier", "squared_hinge", "logistic"),
         "C": number(
@@ -166,6 +167,14 @@ class Linear(Method):
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
         return Ranking(labels, probabilities(labels, scores, self.numbers_[1:]))
+
+    def _rank_among(self, X: csr_matrix, candidates: np.ndarray, k: int) -> Ranking:
+        del k
+        scores = self.ranker_.score(X, candidates)
+        return Ranking(candidates, probabilities(candidates, scores, self.numbers_[1:]))
+
+    def drop_search(self) -> None:
+        self.shortlister_ = None
 
     def score(self, X: Any, candidates: np.ndarray) -> np.ndarray:
         """<w_l, x> + b_l of each example's candidates (n, k), -inf where a candidate is -1."""

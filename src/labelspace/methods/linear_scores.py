@@ -2,7 +2,8 @@
 
 Examples are brought to length 1 on the way. All labels are scored by feature (`best`): the labels a
 feature speaks for are listed with it, and a short list by label (`scores_of`): each candidate's
-weights meet the example, spread out; where they are many, the example's features are looked up.
+weights meet the example, spread out; where they are many, or examples few, the example's features
+are looked up among them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from labelspace.parallel import over_rows
 from labelspace.search.sparse_neighbours import inverse_length
 from labelspace.search.votes import keep_best
 
+_SPREAD = 8  # examples from which it pays to have a place for each feature
 _MANY = 8  # weights for each feature of an example, from which looking up is quicker than reading
 
 
@@ -82,33 +84,36 @@ def _best(  # type: ignore[no-untyped-def]
 def _scores_of(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, width, candidates, scores
 ):
-    x = np.zeros(width, np.float32)
-    x[width - 1] = 1.0
+    spread = len(candidates) >= _SPREAD
+    x = np.zeros(width if spread else 0, np.float32)
+    if spread:
+        x[width - 1] = 1.0
     for row in range(len(candidates)):
         first, last = x_indptr[row], x_indptr[row + 1]
         scale = inverse_length(x_data, first, last)
-        for cell in range(first, last):
-            x[x_indices[cell]] = scale * x_data[cell]
+        if spread:
+            for cell in range(first, last):
+                x[x_indices[cell]] = scale * x_data[cell]
         for place in range(candidates.shape[1]):
             label = candidates[row, place]
             if label < 0:
                 continue
             start, stop = indptr[label], indptr[label + 1]
             total = np.float32(0.0)
-            if stop - start <= _MANY * (last - first):
+            if spread and stop - start <= _MANY * (last - first):
                 for cell in range(start, stop):
                     total += x[indices[cell]] * data[cell]
             else:
-                if indices[stop - 1] == width - 1:
-                    total += data[stop - 1]
                 for cell in range(first, last):
-                    feature = x_indices[cell]
-                    at = _lookup(indices, start, stop, feature)
+                    at = _lookup(indices, start, stop, x_indices[cell])
                     if at >= 0:
-                        total += x[feature] * data[at]
+                        total += scale * x_data[cell] * data[at]
+                if indices[stop - 1] == width - 1:  # last, as above: not a bit may differ
+                    total += data[stop - 1]
             scores[row, place] = total
-        for cell in range(first, last):
-            x[x_indices[cell]] = 0.0
+        if spread:
+            for cell in range(first, last):
+                x[x_indices[cell]] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -93,9 +93,7 @@ class Encoder:
         if self.length is not None:
             h *= self.length.detach().numpy() / _column_lengths(self.first.weight)
         for layer in self.hidden:
-            with torch.no_grad():
-                weight, bias = _weight(layer).numpy(), layer["bias"].numpy()
-            h = _through_relu(h, weight, bias)
+            h = _through_relu(h, _weight(layer).detach().numpy(), layer["bias"].detach().numpy())
         return h
 
     def fold(self) -> None:

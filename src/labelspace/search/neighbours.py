@@ -105,17 +105,42 @@ class ClusterIndex(InnerProductIndex):
         index.set_probes(self.probes, self.recall)
         return index
 
-    def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        found = np.full((len(queries), k), -1, np.int32)
+    def search(self, queries: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """As of every index, but in one go: what clusters hold is scored exactly already."""
+        if k < 1:
+            raise ParameterError(f"k={k}: expected an integer of at least 1")
+        queries = checked_rows(queries, "queries", self.vectors.shape[1])
+        found = np.full((len(queries), k), -1, np.int64)
+        scores = np.full((len(queries), k), -np.inf, np.float32)
 
         def block(start: int, stop: int) -> None:
             _search_clusters(
                 *(queries[start:stop], self.centres, self.indptr, self.members),
-                *(self.vectors, self.probes, found[start:stop]),
+                *(self.vectors, self.probes, found[start:stop], scores[start:stop]),
             )
 
         over_rows(len(queries), block, block=32)
-        return found
+        return found, scores
+
+    def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
+        return self.search(queries, k)[0].astype(np.int32)
+
+    def votes(
+        self, queries: np.ndarray, neighbours: int, power: float, Y: csr_matrix, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`rank_votes` of what `search` finds, in one loop: single questions wait for each call."""
+        labels = np.full((len(queries), k), -1, np.int64)
+        shares = np.zeros((len(queries), k), np.float32)
+
+        def block(start: int, stop: int) -> None:
+            _ask_clusters(
+                *(queries[start:stop], self.centres, self.indptr, self.members, self.vectors),
+                *(self.probes, neighbours, np.float32(power), Y.indptr, Y.indices, Y.shape[1]),
+                *(labels[start:stop], shares[start:stop]),
+            )
+
+        over_rows(len(queries), block, block=32)
+        return labels, shares
 
 
 def build_neighbours(
@@ -307,12 +332,11 @@ def _tune(
 
 
 @njit(cache=True, nogil=True)
-def _search_clusters(queries, centres, indptr, members, vectors, probes, found):  # type: ignore[no-untyped-def]
+def _search_clusters(queries, centres, indptr, members, vectors, probes, found, scores):  # type: ignore[no-untyped-def]
     chosen = np.empty(probes, np.int32)
     closeness = np.empty(probes, np.float32)
-    scores = np.empty(found.shape[1], np.float32)
     for row in range(len(queries)):
-        query, best = queries[row], found[row]
+        query = queries[row]
         n_chosen = 0
         for centre in range(len(centres)):
             score = dot(query, centres[centre])
@@ -321,7 +345,23 @@ def _search_clusters(queries, centres, indptr, members, vectors, probes, found):
         for cluster in chosen[:n_chosen]:
             for place in range(indptr[cluster], indptr[cluster + 1]):
                 example = members[place]
-                filled = keep_best(dot(query, vectors[example]), example, scores, best, filled)
+                score = dot(query, vectors[example])
+                filled = keep_best(score, example, scores[row], found[row], filled)
+
+
+@njit(cache=True, nogil=True)
+def _ask_clusters(  # type: ignore[no-untyped-def]
+    queries, centres, indptr, members, vectors, probes, neighbours, power,
+    y_indptr, y_indices, n_labels, labels, shares,
+):  # fmt: skip
+    found = np.full((len(queries), neighbours), -1)
+    scores = np.full((len(queries), neighbours), np.float32(-np.inf))
+    _search_clusters(queries, centres, indptr, members, vectors, probes, found, scores)
+    one, alone = (len(queries), 1, neighbours), np.ones(1, np.float32)
+    _vote_rows(
+        *(found.reshape(one), scores.reshape(one), power * alone, alone),
+        *(y_indptr, y_indices, n_labels, labels, shares),
+    )
 
 
 @njit(cache=True, nogil=True)
