@@ -25,7 +25,7 @@ def train(tmp_path):
     def start(name, *arguments):
         command = [
             *(sys.executable, str(TOY_CLI), "train", str(tmp_path / "train.txt")),
-            *("--method", "toy", "--set", "epochs=15", "--out", str(tmp_path / name)),
+            *("--method", "toy", "--set", "epochs=150", "--out", str(tmp_path / name)),
             # A checkpoint after every batch, so that a kill always finds one.
             *("--checkpoint-minutes", "0", *arguments),
         ]

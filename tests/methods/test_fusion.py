@@ -78,6 +78,17 @@ def test_weights_are_those_the_labels_were_drawn_with_and_scores_are_chances():
     assert measure("P@3", best, Y_new, Y) > alone + 3
 
 
+def test_an_example_that_counts_as_two_is_one_that_is_there_twice():
+    rankings, Y = drawn(600)
+    twice = np.r_[np.arange(600), np.arange(0, 600, 3)]
+    counts_as = np.where(np.arange(600) % 3 == 0, 2.0, 1.0)
+    weighed = Combiner.fit(rankings, Y, Y, counts_as)
+    repeated = [Ranking(r.labels[twice], r.scores[twice]) for r in rankings]
+    expected = Combiner.fit(repeated, Y[twice], Y)
+    np.testing.assert_allclose(weighed.weights, expected.weights, atol=0.01)
+    assert not np.allclose(weighed.weights, Combiner.fit(rankings, Y, Y).weights, atol=0.01)
+
+
 def test_ranks_fall_and_hold_no_label_twice():
     members, Y = drawn(n=200)
     best = Combiner.fit(members, Y, Y).rank(members, 7)

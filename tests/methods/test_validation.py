@@ -11,6 +11,7 @@ from labelspace.methods.validation import (
     RELATED,
     cut_apart,
     cut_validation,
+    family_sizes,
     parts_of,
     validation_share,
 )
@@ -50,6 +51,13 @@ def test_half_of_a_cut_has_no_versions_on_the_other_side():
 def test_examples_that_are_all_alike_are_cut_all_the_same():
     rows, cut = cut_apart(csr_matrix(np.ones((20, 3), np.float32)), 0.25, seed=0)
     assert (len(rows), len(cut)) == (15, 5)
+
+
+def test_families_are_what_versions_join():
+    chain = np.array([[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0.28, 0.96, 0, 0], [0, 0, 1, 0]], np.float32)
+    both = np.vstack([chain, 3 * chain[3:], np.zeros((1, 4), np.float32)])
+    assert chain[0] @ chain[2] < RELATED  # but both are versions of the second
+    assert family_sizes(csr_matrix(both)).tolist() == [3, 3, 3, 2, 2, 1]
 
 
 def given(Y, valid=None):

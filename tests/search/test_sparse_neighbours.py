@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from labelspace.search.neighbours import rank_votes
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
 
@@ -65,3 +66,14 @@ def test_more_examples_stand_behind_the_first():
     whole = SparseNeighbours.of(X)
     for one, other in zip(grown.search(X, 5), whole.search(X, 5), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("power", [0.0, 2.0])
+def test_they_vote_as_those_that_search_finds(power):
+    index = SparseNeighbours.of(csr_matrix(words(800, 0)))
+    Q, Y = csr_matrix(words(70, 3)), csr_matrix((words(800, 5) > 0).astype(np.float32))
+    near, cosines = index.search(Q, 12)
+    expected = rank_votes(near[:, None], cosines[:, None], power, Y, 6)
+    labels, shares = index.votes(Q, 12, power, Y, 6)
+    np.testing.assert_array_equal(labels, expected[0])
+    np.testing.assert_array_equal(shares, expected[1])

@@ -29,7 +29,7 @@ from labelspace.methods.linear import Linear
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
-from labelspace.methods.validation import cut_apart
+from labelspace.methods.validation import cut_apart, family_sizes
 from labelspace.nn.calibration import log_odds
 from labelspace.nn.callbacks import listeners
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
 MOST_VALIDATED = 4000
-LISTED, MOST_LISTED, FEW_LABELS = 20, 30, 1000
 ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
 CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
 VOTING = ("knn", "dxml")  # what learns more by letting examples vote needs no time either
@@ -60,12 +59,7 @@ class Fusion(Method):
             low=0.0,
             none=True,
         ),
-        "shortlist": integer(
-            "labels that each member lists; none: 30, and 20 of more than 1,000",
-            low=5,
-            high=1000,
-            none=True,
-        ),
+        "shortlist": integer("labels that each member lists", low=5, high=1000),
         "validation": number("share cut off to learn the combination", low=0.001, high=0.5),
         "ensemble": integer("copies of each member, each with a seed of its own", low=1),
         "seed": SEED,
@@ -77,7 +71,7 @@ class Fusion(Method):
         members: str = "auto",
         objective: str = "precision",
         budget: float | None = None,
-        shortlist: int | None = None,
+        shortlist: int = 20,
         validation: float = 0.1,
         ensemble: int = 1,
         seed: int = 0,
@@ -110,7 +104,7 @@ class Fusion(Method):
         held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
         self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data)
         rankings = self._rankings(held[0])
-        self.combiner_ = Combiner.fit(rankings, held[1], Y[rows])
+        self.combiner_ = Combiner.fit(rankings, held[1], Y[rows], 1.0 / family_sizes(held[0]))
         if self.objective != "precision":
             self.combiner_.choose_evenness(self.objective, rankings, held[1], Y[rows])
         if len(cut):
@@ -210,17 +204,12 @@ class Fusion(Method):
         # Not `predict`, whose checks X has been through: for one example they cost as much again.
         found: list[Ranking] = []
         for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
-            k = self._listed(member.n_labels_)
+            k = min(self.shortlist, member.n_labels_)
             if judges:
                 found.append(member._rank_among(X, listed_by_any(found), k))
             else:
                 found.append(member._predict(X, k))
         return found
-
-    def _listed(self, n_labels: int) -> int:
-        """How many labels each member lists: with few of them, rare ones stand far down."""
-        usual = MOST_LISTED if n_labels <= FEW_LABELS else LISTED
-        return min(self.shortlist or usual, n_labels)
 
     def _predict(self, X: Features, k: int) -> Ranking:
         return self.combiner_.rank(self._rankings(as_csr(X)), k)
@@ -234,7 +223,7 @@ class Fusion(Method):
         X = checked_example(self, X, label)
 
         def odds(rows: csr_matrix) -> np.ndarray:
-            ranked = self._predict(rows, self._listed(self.n_labels_) * len(self.members_))
+            ranked = self._predict(rows, self.shortlist * len(self.members_))
             found = np.where(ranked.labels == label, ranked.scores, 0.0).max(axis=1)
             return log_odds(found, ROUNDING)
 

@@ -37,7 +37,7 @@ EVENNESS = (np.inf, *(10.0 ** np.arange(3.0, -1.1, -0.1)).tolist(), 0.0)
 SET_SIZE = 20  # labels that a set is chosen from
 MOST_LOST = 0.008  # share of right first labels that the tail objective may cost, chance included
 MOST_EXPECTED = 0.005  # the same by the probabilities, which are not as sure of rare labels
-_STRENGTH = 1.0
+_STRENGTH = 0.1
 _OWN = 0.05  # scale of the features that speak for one band alone: what holds its weights close
 _LEARNED_FROM = 8  # candidates of an example at least; as many as it has labels where it has more
 KNOTS = np.array([0.0, 2.0, 4.0])
@@ -59,9 +59,10 @@ def listed_by_any(rankings: Sequence[Ranking]) -> np.ndarray:
     """Each example's labels on any of the lists, once each, (n, width); -1 pads at the end."""
     if len(rankings) == 1:
         return rankings[0].labels
-    together = np.hstack([ranking.labels for ranking in rankings])
+    together = np.concatenate([ranking.labels for ranking in rankings], axis=1)
     labels = np.full_like(together, -1)
-    return labels[:, : _union_rows(together, labels)]
+    width = _union_rows(together, labels)
+    return np.ascontiguousarray(labels[:, :width])  # or loops are compiled for both layouts
 
 
 def gather(rankings: Sequence[Ranking], log_counts: np.ndarray) -> Candidates:
@@ -137,8 +138,14 @@ class Combiner:
         self.lift(*self.evenness)
 
     @classmethod
-    def fit(cls, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix) -> Self:
-        """On held-out examples with labels Y."""
+    def fit(
+        cls,
+        rankings: Sequence[Ranking],
+        Y: csr_matrix,
+        Y_train: csr_matrix,
+        counts_as: np.ndarray | None = None,
+    ) -> Self:
+        """On held-out examples with labels Y; each counts as much as is said, or as one."""
         from sklearn.linear_model import LogisticRegression
 
         start = np.zeros((len(BANDS) + 1, COLUMNS * len(rankings) + 2))
@@ -149,7 +156,8 @@ class Combiner:
         hits = np.asarray(Y[found.rows, found.labels]).ravel() > 0
         if 0 < hits.sum() < len(hits):
             model = LogisticRegression(C=_STRENGTH, max_iter=1000)
-            model.fit(_by_band(found.features, combiner.band[found.labels]), hits)
+            features = _by_band(found.features, combiner.band[found.labels])
+            model.fit(features, hits, None if counts_as is None else counts_as[found.rows])
             of_all, own = np.split(model.coef_[0], [start.shape[1] - 1])
             start[:] = np.append(of_all, model.intercept_[0]) + _OWN * own.reshape(start.shape)
         else:

@@ -15,7 +15,6 @@ from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.parameters import SEED, Parameter, integer, number
 from labelspace.methods.ranking import Ranking
-from labelspace.search.neighbours import rank_votes
 from labelspace.search.sparse_neighbours import SparseNeighbours
 from labelspace.sparse import pack_csr, unpack_csr
 
@@ -49,8 +48,8 @@ class KNN(Method):
         return True
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        near, cosines = self.neighbours_.search(as_csr(X), min(self.neighbours, self.Y_.shape[0]))
-        return Ranking(*rank_votes(near[:, None], cosines[:, None], self.power, self.Y_, k))
+        near = min(self.neighbours, self.Y_.shape[0])
+        return Ranking(*self.neighbours_.votes(as_csr(X), near, self.power, self.Y_, k))
 
     def state(self) -> dict[str, np.ndarray]:
         return {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}

@@ -41,16 +41,30 @@ def cut_apart(X: csr_matrix, fraction: float, seed: int) -> tuple[np.ndarray, np
     n_rows = X.shape[0]
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
     size = min(round(fraction * n_rows), n_rows - 1)
-    rows = unit_rows(X)
-    postings = csr_matrix(rows.T)
-    held = np.zeros(n_rows, np.bool_)
-    _hold_out(
-        *(order, size // 2, rows.indptr, rows.indices, rows.data),
-        *(postings.indptr, postings.indices, X.shape[1], held),
-    )
+    held = _families(X, order, size // 2) > 0
     others = order[~held[order]]
     held[others[: size - np.count_nonzero(held)]] = True
     return np.nonzero(~held)[0], np.nonzero(held)[0]
+
+
+def family_sizes(X: csr_matrix) -> np.ndarray:
+    """Of each example, how many there are of it: itself, its versions, and the versions of these.
+
+    A hundred versions of one product tell no more of a method than one of them does.
+    """
+    return _families(X, np.arange(X.shape[0]), X.shape[0])
+
+
+def _families(X: csr_matrix, order: np.ndarray, size: int) -> np.ndarray:
+    """The sizes of whole families, taken in this order until they make up the size; else 0."""
+    rows = unit_rows(X)
+    postings = csr_matrix(rows.T)
+    family = np.zeros(X.shape[0], np.int64)
+    _take_families(
+        *(order, size, rows.indptr, rows.indices, rows.data),
+        *(postings.indptr, postings.indices, X.shape[1], family),
+    )
+    return family
 
 
 class Parts(NamedTuple):
@@ -79,8 +93,8 @@ def parts_of(data: TrainingData, wanted: float | None, seed: int) -> Parts:
 
 
 @njit(cache=True, nogil=True)
-def _hold_out(  # type: ignore[no-untyped-def]
-    order, size, indptr, indices, data, p_indptr, p_indices, n_features, held
+def _take_families(  # type: ignore[no-untyped-def]
+    order, size, indptr, indices, data, p_indptr, p_indices, n_features, family
 ):
     """Mark examples in the given order, with their versions and the versions of these.
 
@@ -120,5 +134,5 @@ def _hold_out(  # type: ignore[no-untyped-def]
                         count += 1
             query[own] = 0.0
         if taken + count <= size:
-            held[versions[:count]] = True
+            family[versions[:count]] = count
             taken += count

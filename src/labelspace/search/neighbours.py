@@ -23,7 +23,7 @@ from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
-from labelspace.search.votes import keep_best, vote
+from labelspace.search.votes import keep_best, vote_rows
 
 KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
 
@@ -116,7 +116,7 @@ class ClusterIndex(InnerProductIndex):
         def block(start: int, stop: int) -> None:
             _search_clusters(
                 *(queries[start:stop], self.centres, self.indptr, self.members),
-                *(self.vectors, self.probes, found[start:stop], scores[start:stop]),
+                *(self._by_cluster(), self.probes, found[start:stop], scores[start:stop]),
             )
 
         over_rows(len(queries), block, block=32)
@@ -124,6 +124,12 @@ class ClusterIndex(InnerProductIndex):
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
         return self.search(queries, k)[0].astype(np.int32)
+
+    def _by_cluster(self) -> np.ndarray:
+        """The vectors in the order of `members`, laid out once: a cluster is read in one go."""
+        if not hasattr(self, "_laid_out"):
+            self._laid_out = np.ascontiguousarray(self.vectors[self.members])
+        return self._laid_out
 
     def votes(
         self, queries: np.ndarray, neighbours: int, power: float, Y: csr_matrix, k: int
@@ -134,8 +140,16 @@ class ClusterIndex(InnerProductIndex):
 
         def block(start: int, stop: int) -> None:
             _ask_clusters(
-                *(queries[start:stop], self.centres, self.indptr, self.members, self.vectors),
-                *(self.probes, neighbours, np.float32(power), Y.indptr, Y.indices, Y.shape[1]),
+                *(queries[start:stop], self.centres, self.indptr, self.members),
+                *(
+                    self._by_cluster(),
+                    self.probes,
+                    neighbours,
+                    np.float32(power),
+                    Y.indptr,
+                    Y.indices,
+                    Y.shape[1],
+                ),
                 *(labels[start:stop], shares[start:stop]),
             )
 
@@ -252,7 +266,7 @@ def rank_votes(
 
     def block(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        _vote_rows(
+        vote_rows(
             *(neighbours[rows], similarities[rows], powers, says),
             *(Y.indptr, Y.indices, Y.shape[1], labels[rows], shares[rows]),
         )
@@ -333,6 +347,7 @@ def _tune(
 
 @njit(cache=True, nogil=True)
 def _search_clusters(queries, centres, indptr, members, vectors, probes, found, scores):  # type: ignore[no-untyped-def]
+    """vectors: in the order of `members`."""
     chosen = np.empty(probes, np.int32)
     closeness = np.empty(probes, np.float32)
     for row in range(len(queries)):
@@ -344,9 +359,8 @@ def _search_clusters(queries, centres, indptr, members, vectors, probes, found, 
         filled = 0
         for cluster in chosen[:n_chosen]:
             for place in range(indptr[cluster], indptr[cluster + 1]):
-                example = members[place]
-                score = dot(query, vectors[example])
-                filled = keep_best(score, example, scores[row], found[row], filled)
+                score = dot(query, vectors[place])
+                filled = keep_best(score, members[place], scores[row], found[row], filled)
 
 
 @njit(cache=True, nogil=True)
@@ -358,36 +372,7 @@ def _ask_clusters(  # type: ignore[no-untyped-def]
     scores = np.full((len(queries), neighbours), np.float32(-np.inf))
     _search_clusters(queries, centres, indptr, members, vectors, probes, found, scores)
     one, alone = (len(queries), 1, neighbours), np.ones(1, np.float32)
-    _vote_rows(
+    vote_rows(
         *(found.reshape(one), scores.reshape(one), power * alone, alone),
         *(y_indptr, y_indices, n_labels, labels, shares),
     )
-
-
-@njit(cache=True, nogil=True)
-def _vote_rows(  # type: ignore[no-untyped-def]
-    neighbours, similarities, powers, says, indptr, indices, n_labels, labels, shares
-):
-    n_learners, width = neighbours.shape[1:]
-    near = np.empty(n_learners * width, np.int64)
-    weights = np.empty(n_learners * width, np.float32)
-    tally = np.zeros(n_labels, np.float32)
-    for row in range(len(neighbours)):
-        count = 0
-        for learner in range(n_learners):
-            nearest = similarities[row, learner, 0]
-            first, total = count, np.float32(0.0)
-            for n in range(width):
-                example = neighbours[row, learner, n]
-                if example < 0:
-                    break
-                weight = np.float32(1.0)
-                if nearest > 0.0:
-                    relative = max(similarities[row, learner, n] / nearest, np.float32(0.0))
-                    weight = relative ** powers[learner]
-                near[count], weights[count] = example, weight
-                total += weight
-                count += 1
-            for place in range(first, count):
-                weights[place] *= says[learner] / total
-        vote(near, weights, count, indptr, indices, tally, labels[row], shares[row])

@@ -65,3 +65,33 @@ def vote(neighbours, weights, count, indptr, indices, tally, labels_out, scores_
         score = min(tally[label] / total, np.float32(1.0))
         filled = keep_best(score, label, scores_out, labels_out, filled)
         tally[label] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def vote_rows(  # type: ignore[no-untyped-def]
+    neighbours, similarities, powers, says, indptr, indices, n_labels, labels, shares
+):
+    """The votes of each row's neighbours (n, learners, m): see `neighbours.rank_votes`."""
+    n_learners, width = neighbours.shape[1:]
+    near = np.empty(n_learners * width, np.int64)
+    weights = np.empty(n_learners * width, np.float32)
+    tally = np.zeros(n_labels, np.float32)
+    for row in range(len(neighbours)):
+        count = 0
+        for learner in range(n_learners):
+            nearest = similarities[row, learner, 0]
+            first, total = count, np.float32(0.0)
+            for n in range(width):
+                example = neighbours[row, learner, n]
+                if example < 0:
+                    break
+                weight = np.float32(1.0)
+                if nearest > 0.0:
+                    relative = max(similarities[row, learner, n] / nearest, np.float32(0.0))
+                    weight = relative ** powers[learner]
+                near[count], weights[count] = example, weight
+                total += weight
+                count += 1
+            for place in range(first, count):
+                weights[place] *= says[learner] / total
+        vote(near, weights, count, indptr, indices, tally, labels[row], shares[row])
