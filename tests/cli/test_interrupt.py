@@ -19,13 +19,13 @@ TOY_CLI = Path(__file__).resolve().parents[1] / "support" / "toy_cli.py"
 
 @pytest.fixture
 def train(tmp_path):
-    X, Y = planted(600)
+    X, Y = planted(6000)
     write_xc(Dataset(labels=Y, features=X), tmp_path / "train.txt")
 
     def start(name, *arguments):
         command = [
             *(sys.executable, str(TOY_CLI), "train", str(tmp_path / "train.txt")),
-            *("--method", "toy", "--set", "epochs=150", "--out", str(tmp_path / name)),
+            *("--method", "toy", "--set", "epochs=15", "--out", str(tmp_path / name)),
             # A checkpoint after every batch, so that a kill always finds one.
             *("--checkpoint-minutes", "0", *arguments),
         ]
