@@ -19,7 +19,7 @@ TOY_CLI = Path(__file__).resolve().parents[1] / "support" / "toy_cli.py"
 
 @pytest.fixture
 def train(tmp_path):
-    X, Y = planted(6000)
+    X, Y = planted(1500)
     write_xc(Dataset(labels=Y, features=X), tmp_path / "train.txt")
 
     def start(name, *arguments):
