@@ -26,7 +26,7 @@ def test_members_suit_the_size_of_the_data_or_are_named():
     assert names("auto", FEW) == ["linear", "dxml"]
     assert names("auto", SHOP) == ["hierarchicalxc", "knn", "linear"]
     assert names("auto", MORE) == ["dxml", "linear"]
-    assert names("auto", RARE) == ["linear", "hierarchicalxc", "knn"]
+    assert names("auto", RARE) == ["hierarchicalxc", "knn", "linear"]
     assert names("auto", MANY) == ["hierarchicalxc", "knn", "linear"]
     assert names("knn, linear", FEW) == ["knn", "linear"]
 

@@ -23,9 +23,9 @@ SPACE: dict[str, Any] = {
     "neighbours": 50, "recall": 0.97, "keep": 0.9, "dropout": 0.0, "lr": 0.01,
 }  # fmt: skip
 SPACE_STEPS, SPACE_BATCH = 300, 512
-# Labels of few examples are told apart by more negatives; what they list no tree or space finds.
-LONG_LISTS: dict[str, Any] = {"shortlist": 200}
 EXAMPLES_A_LABEL = 10  # on average, below which spaces add next to nothing
+# Labels of few examples are told apart by more negatives, and stand further down in a tree.
+RARE_LABELS: dict[str, dict[str, Any]] = {"linear": {"shortlist": 200}, "tree": {"beam": 20}}
 
 
 class Step(NamedTuple):
@@ -58,27 +58,26 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
 
     A linear classifier a label, and what sees what it does not: a learned space whose neighbours
     vote. Of very many examples it would take too long, of labels with a handful of examples it
-    learns too little, and it needs torch. Raw neighbours stand in for it then, beside a tree of
-    classifiers where labels are too many for classifiers to be trained against all examples. There
-    the others find labels, and the linear classifiers judge what they list; but for labels of a
-    handful of examples, of which trees find too few.
+    learns too little, and it needs torch. Raw neighbours stand in for it then, and where labels are
+    too many for classifiers to be trained against all examples, a tree of classifiers beside them:
+    there the others find labels, and the linear classifiers judge what they list.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     has_torch = find_spec("torch") is not None
     if budget is not None:
         return [step for step in LADDER if has_torch or step.name != "dxml"]
-    space = Step("dxml", {**SPACE, "epochs": space_epochs(shape.points)})
-    tree, neighbours = Step("hierarchicalxc", {**TREES, "ensemble": 1}), Step("knn", {})
     fits = has_torch and shape.points < MANY_EXAMPLES
+    space = Step("dxml", {**SPACE, "epochs": space_epochs(shape.points)})
+    neighbours = Step("knn", {})
     if usual_negatives(shape) != "hard":
         return [Step("linear", {}), space if fits else neighbours]
-    judge = Step("linear", {}, judges=True)
-    if shape.points < FEW_EXAMPLES:
-        return [tree, neighbours, judge]
-    if shape.label_nnz < EXAMPLES_A_LABEL * shape.labels:
-        return [Step("linear", LONG_LISTS), tree, neighbours]
-    return [space, judge] if fits else [tree, neighbours, judge]
+    rare = shape.label_nnz < EXAMPLES_A_LABEL * shape.labels
+    if fits and not rare and shape.points >= FEW_EXAMPLES:
+        return [space, Step("linear", {}, judges=True)]
+    own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
+    tree = Step("hierarchicalxc", {**TREES, **own["tree"], "ensemble": 1})
+    return [tree, neighbours, Step("linear", own["linear"], judges=True)]
 
 
 def space_epochs(n_examples: int) -> int:
