@@ -5,15 +5,17 @@
     python benchmarks/fusion.py features FOLDER... --features tfidf+sentences:DIR
 
 `ablation` trains every member that suits the set once a seed, learns a combination of each subset
-on the same held-out examples and measures all on the test file. Unlike `fusion` itself it does not
-train members again on what was held out. `budget` trains fusion within so many times what omikuji's
-three trees take in the same run. `features` trains it on other features of the texts; peers have
-tf-idf, as in the overview. All write benchmarks/results/fusion-*.json and .md.
+on the same held-out examples and measures all on the test file; the linear classifiers are also
+trained against negatives drawn at random, 100 labels for each example. Unlike `fusion` itself it
+does not train members again on what was held out. `budget` trains fusion within so many times what
+omikuji's three trees take in the same run. `features` trains it on other features of the texts;
+peers have tf-idf, as in the overview. All write benchmarks/results/fusion-*.json and .md.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import tempfile
 import time
 from pathlib import Path
@@ -28,17 +30,17 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.evaluation.peers import make_peer
 from labelspace.evaluation.reliability import reliability
 from labelspace.features.pipeline import pipeline_for
-from labelspace.methods.base import Shape, as_csr
+from labelspace.methods.base import Method, Shape, as_csr
 from labelspace.methods.fusion import Fusion
 from labelspace.methods.fusion_combiner import Combiner
 from labelspace.methods.fusion_members import Step, steps
-from labelspace.methods.ranking import Ranking
+from labelspace.methods.linear_ranker import LinearRanker
+from labelspace.methods.linear_shortlist import as_candidates
 from labelspace.methods.registry import method_class
-from labelspace.methods.validation import cut_apart
+from labelspace.methods.validation import cut_apart, family_sizes
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
-LISTED = 30
-Said = tuple[Ranking, Ranking]  # of the held-out examples, of the test examples
+Member = tuple[Method, bool]  # and whether it judges what others find
 
 
 def matrices(folder: Path, rows: int | None = None) -> tuple[Any, Any, Any, Any]:
@@ -55,44 +57,54 @@ def ablation(folder: Path, rows: int | None, seeds: list[int]) -> None:
     kept_rows, cut = cut_apart(X, min(0.1, 4000 / X.shape[0]), 0)
     train, held = (X[kept_rows], Y[kept_rows]), (X[cut], Y[cut])
     plan = steps("auto", Shape.of(*train), None)
-    said: dict[tuple[str, int], Said] = {}
 
-    def ask(step: Step, seed: int) -> Said:
+    def taught(step: Step, seed: int) -> Member:
         model = method_class(step.name)(**{**step.settings, "seed": seed})
-        model.fit(*train, valid=held)
-        k = min(LISTED, Y.shape[1])
-        return model.predict(held[0], k), model.predict(X_test, k)
+        return model.fit(*train, valid=held), step.judges
 
-    def row(setting: str, chosen: list[Said]) -> dict[str, Any]:
-        combiner = Combiner.fit([one for one, _ in chosen], held[1], train[1])
-        ranking = combiner.rank([other for _, other in chosen], 5)
+    def note(setting: str, chosen: list[Member]) -> None:
+        """Learn a combination of these on the examples held out, and measure it on the others."""
+        fusion = Fusion(members="")
+        fusion.members_ = [model for model, _ in chosen]
+        # Who judges needs somebody who finds; alone it finds labels itself.
+        finds = not all(judges for _, judges in chosen)
+        fusion.settings_ = [(model.name, {}, judges and finds) for model, judges in chosen]
+        said = fusion._rankings(held[0])
+        fusion.combiner_ = Combiner.fit(said, held[1], train[1], 1.0 / family_sizes(held[0]))
+        ranking = fusion._predict(X_test, 5)
         found = evaluate(ranking, Y_test, Y, bands=False)
-        own = {"set": folder.name, "rows": X.shape[0], "setting": setting}
         ece = 100 * reliability(ranking, Y_test, 5).ece
-        return {**own, **{name: found[name] for name in METRICS}, "ECE": ece}
+        own = {"set": folder.name, "rows": X.shape[0], "setting": setting}
+        figures = {**{name: found[name] for name in METRICS}, "ECE": ece}
+        keep("fusion-ablation", [{**own, **figures}], ("set", "rows", "setting"))
 
-    def note(setting: str, chosen: list[Said]) -> None:
-        keep("fusion-ablation", [row(setting, chosen)], ("set", "rows", "setting"))
-
+    everybody: list[Member] = []
     for seed in range(max(seeds)):
-        for step in plan:
-            said[step.name, seed] = ask(step, seed)
+        everybody += [taught(step, seed) for step in plan]
         if seed == 0:
-            one_seed(note, {step.name: said[step.name, 0] for step in plan}, ask)
+            one_seed(note, everybody, train, held)
         if seed + 1 in seeds:
-            everybody = [said[step.name, s] for s in range(seed + 1) for step in plan]
-            note(f"{seed + 1} seeds" if seed else "all members", everybody)
+            finders_first = sorted(everybody, key=lambda member: member[1])
+            note(f"{seed + 1} seeds" if seed else "all members", finders_first)
 
 
-def one_seed(note: Any, members: dict[str, Said], ask: Any) -> None:
-    """Each alone, each left out, and the linear ranker with the other kind of negatives."""
-    for name, own in members.items():
-        note(f"{name} alone", [own])
+def one_seed(note: Any, members: list[Member], train: Any, held: Any) -> None:
+    """Each alone, each left out, and the linear classifiers with other negatives."""
+    for place, member in enumerate(members):
+        note(f"{member[0].name} alone", [member])
         if len(members) > 1:
-            note(f"without {name}", [said for other, said in members.items() if other != name])
-    for kind in ("all", "hard"):
-        changed = {**members, "linear": ask(Step("linear", {"negatives": kind}), 0)}
-        note(f"linear with {kind} negatives", list(changed.values()))
+            note(f"without {member[0].name}", [*members[:place], *members[place + 1 :]])
+    others = [member for member in members if member[0].name != "linear"]
+    linear, judges = next(member for member in members if member[0].name == "linear")
+    kind = linear.facts()["negatives"]
+    note(f"linear against {kind}", [*others, (linear, judges)])
+    changed = copy.copy(linear)
+    drawn = np.random.default_rng(0).integers(0, train[1].shape[1], (train[0].shape[0], 100))
+    C = {"all": 0.5, "hard": 1.0}[kind]
+    changed.ranker_ = LinearRanker.fit(*train, as_candidates(drawn, train[1].shape[1]), C=C)
+    changed.numbers_ = linear.numbers_.copy()
+    changed._calibrate(*held, train[1])
+    note("linear against negatives at random", [*others, (changed, judges)])
 
 
 def budget(folder: Path, times: list[float]) -> None:

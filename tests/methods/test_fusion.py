@@ -11,7 +11,7 @@ from labelspace.evaluation.metrics import evaluate, measure
 from labelspace.evaluation.thresholds import choose_threshold
 from labelspace.methods import fusion
 from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_combiner import COLUMNS, Combiner, gather, listed_by_any
+from labelspace.methods.fusion_combiner import COLUMNS, Combiner, _cheap, gather, listed_by_any
 from labelspace.methods.fusion_members import Step
 from labelspace.methods.knn import KNN
 from labelspace.methods.linear import Linear
@@ -87,6 +87,13 @@ def test_an_example_that_counts_as_two_is_one_that_is_there_twice():
     expected = Combiner.fit(repeated, Y[twice], Y)
     np.testing.assert_allclose(weighed.weights, expected.weights, atol=0.01)
     assert not np.allclose(weighed.weights, Combiner.fit(rankings, Y, Y).weights, atol=0.01)
+
+
+def test_what_a_family_loses_counts_once():
+    right, then = np.ones(1000), np.where(np.arange(1000) < 100, 0.0, 1.0)
+    plain, lifted = (right, np.full(1000, 0.9)), (then, np.full(1000, 0.8))
+    assert not _cheap(plain, lifted, np.ones(1000))
+    assert _cheap(plain, lifted, np.where(np.arange(1000) < 100, 0.01, 1.0))
 
 
 def test_ranks_fall_and_hold_no_label_twice():

@@ -7,7 +7,7 @@ import pytest
 from labelspace.methods import fusion_members
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_members import LADDER, Clock, Step, space_epochs, steps
+from labelspace.methods.fusion_members import Clock, Step, ladder, space_epochs, steps
 from labelspace.methods.registry import method_class
 from support.planted import planted
 
@@ -36,7 +36,7 @@ def test_what_judges_follows_what_finds_and_can_judge(shape):
     first, *others = steps("auto", shape, None)
     assert not first.judges
     assert all(method_class(step.name).judges for step in others if step.judges)
-    assert not any(step.judges for step in LADDER)
+    assert not any(step.judges for step in ladder(shape.points))
 
 
 def test_a_space_has_more_passes_over_fewer_examples():
@@ -66,16 +66,9 @@ def test_a_member_is_taken_while_it_fits(monkeypatch):
     assert Clock(None).allows(Step("e", {}, 1e9), twice=True)
 
 
-@pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, len(LADDER))])
+@pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, len(ladder(300)))])
 def test_a_budget_has_one_member_at_least_and_all_if_there_is_time(budget, count, monkeypatch):
-    quick = {"epochs": 1}
-    few = tuple(
-        step._replace(settings={**step.settings, **quick})
-        if step.name in ("dxml", "glas")
-        else step
-        for step in LADDER
-    )
-    monkeypatch.setattr(fusion_members, "LADDER", few)
+    monkeypatch.setattr(fusion_members, "space_epochs", lambda _: 1)
     X, Y = planted(300)
     model = Fusion(budget=budget).fit(X, Y)
     assert len(model.members_) == count

@@ -104,9 +104,10 @@ class Fusion(Method):
         held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
         self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data)
         rankings = self._rankings(held[0])
-        self.combiner_ = Combiner.fit(rankings, held[1], Y[rows], 1.0 / family_sizes(held[0]))
+        counts_as = 1.0 / family_sizes(held[0])
+        self.combiner_ = Combiner.fit(rankings, held[1], Y[rows], counts_as)
         if self.objective != "precision":
-            self.combiner_.choose_evenness(self.objective, rankings, held[1], Y[rows])
+            self.combiner_.choose_evenness(self.objective, rankings, held[1], Y[rows], counts_as)
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
         for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
@@ -133,11 +134,13 @@ class Fusion(Method):
         side_by_side = self.ensemble > 1 and self.budget is None
         for place in range(self.ensemble * len(plan)):
             step, turn = plan[place % len(plan)], place // len(plan)
-            if self.members_ and not clock.allows(step, self._twice(step.name, train[0].shape[0])):
+            method = method_class(step.name)
+            again = self._twice(step.name, train[0].shape[0]) and not method.learns_more
+            if self.members_ and not clock.allows(step, again):
                 continue
             seed = self.seed + step.settings.get("seed", 0) + 7919 * turn
             settings = {**step.settings, "seed": seed}
-            member = method_class(step.name)(**settings)
+            member = method(**settings)
             if not side_by_side:
                 self._teach(member, place, train, valid, data)
             self.settings_.append((step.name, settings, step.judges))

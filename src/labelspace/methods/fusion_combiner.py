@@ -194,7 +194,12 @@ class Combiner:
         )
 
     def choose_evenness(
-        self, objective: str, rankings: Sequence[Ranking], Y: csr_matrix, Y_train: csr_matrix
+        self,
+        objective: str,
+        rankings: Sequence[Ranking],
+        Y: csr_matrix,
+        Y_train: csr_matrix,
+        counts_as: np.ndarray | None = None,
     ) -> None:
         """Those that serve the objective best on held-out examples with labels Y.
 
@@ -215,8 +220,9 @@ class Combiner:
             even = max(EVENNESS, key=macro_f1)
             self.lift(even, even)
             return
+        weights = np.ones(Y.shape[0]) if counts_as is None else counts_as
         plain = self._first_rank(np.inf, rankings, Y)
-        cheap = [e for e in EVENNESS if _cheap(plain, self._first_rank(e, rankings, Y))]
+        cheap = [e for e in EVENNESS if _cheap(plain, self._first_rank(e, rankings, Y), weights)]
         first = max(cheap, key=lambda e: psp(e, e, [1]))
         allowed = [e for e in EVENNESS if e <= first]
         self.lift(first, max(allowed, key=lambda e: psp(first, e, [3, 5])))
@@ -248,7 +254,11 @@ class Combiner:
         return cls(weights, counts, int(n_points), (first, others))
 
 
-def _cheap(plain: tuple[np.ndarray, np.ndarray], lifted: tuple[np.ndarray, np.ndarray]) -> bool:
+def _cheap(
+    plain: tuple[np.ndarray, np.ndarray],
+    lifted: tuple[np.ndarray, np.ndarray],
+    weights: np.ndarray,
+) -> bool:
     """Whether other first labels cost little: by what was right, or by what is likely.
 
     What was right on few examples says little, hence its standard error; the probabilities have
@@ -257,11 +267,11 @@ def _cheap(plain: tuple[np.ndarray, np.ndarray], lifted: tuple[np.ndarray, np.nd
     (right, chance), (right_then, chance_then) = plain, lifted
     if len(right) == 0:
         return True
-    lost, expected = right - right_then, float((chance - chance_then).mean())
-    error = lost.std() / np.sqrt(len(lost))
-    return bool(
-        lost.mean() + error <= MOST_LOST or (expected <= MOST_EXPECTED and lost.mean() <= MOST_LOST)
-    )
+    share = weights / weights.sum()
+    lost, expected = right - right_then, share @ (chance - chance_then)
+    mean = share @ lost
+    error = np.sqrt((share @ (lost - mean) ** 2) * (share @ share))
+    return bool(mean + error <= MOST_LOST or (expected <= MOST_EXPECTED and mean <= MOST_LOST))
 
 
 @njit(cache=True, nogil=True)
