@@ -7,7 +7,7 @@ import pytest
 from labelspace.methods import fusion_members
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_members import Clock, Step, ladder, space_epochs, steps
+from labelspace.methods.fusion_members import Clock, Step, ladder, space_settings, steps
 from labelspace.methods.registry import method_class
 from support.planted import planted
 
@@ -40,9 +40,9 @@ def test_what_judges_follows_what_finds_and_can_judge(shape):
 
 
 def test_a_space_has_more_passes_over_fewer_examples():
-    epochs = [space_epochs(n) for n in (1, 5000, 12_000, 24_000, 290_000)]
-    assert epochs == [15, 15, 12, 6, 3]
-    assert steps("auto", FEW, None)[1].settings["epochs"] == 15
+    epochs = [space_settings(n)["epochs"] for n in (1, 5000, 12_000, 24_000, 290_000)]
+    assert epochs == [30, 30, 25, 12, 5]
+    assert steps("auto", FEW, None)[1].settings["epochs"] == 30
 
 
 def test_without_torch_there_is_no_learned_space(monkeypatch):
@@ -68,7 +68,8 @@ def test_a_member_is_taken_while_it_fits(monkeypatch):
 
 @pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, len(ladder(300)))])
 def test_a_budget_has_one_member_at_least_and_all_if_there_is_time(budget, count, monkeypatch):
-    monkeypatch.setattr(fusion_members, "space_epochs", lambda _: 1)
+    quick = {**fusion_members.SPACE, "epochs": 1}
+    monkeypatch.setattr(fusion_members, "space_settings", lambda _: quick)
     X, Y = planted(300)
     model = Fusion(budget=budget).fit(X, Y)
     assert len(model.members_) == count
