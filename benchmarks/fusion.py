@@ -56,7 +56,7 @@ def ablation(folder: Path, rows: int | None, seeds: list[int]) -> None:
     X, Y, X_test, Y_test = matrices(folder, rows)
     kept_rows, cut = cut_apart(X, min(0.1, 4000 / X.shape[0]), 0)
     train, held = (X[kept_rows], Y[kept_rows]), (X[cut], Y[cut])
-    plan = steps("auto", Shape.of(*train), None)
+    plan = steps("auto", Shape.of(*train))
 
     def taught(step: Step, seed: int) -> Member:
         model = method_class(step.name)(**{**step.settings, "seed": seed})

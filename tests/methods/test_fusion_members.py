@@ -7,7 +7,7 @@ import pytest
 from labelspace.methods import fusion_members
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_members import Clock, Step, ladder, space_settings, steps
+from labelspace.methods.fusion_members import Clock, Step, longer, shorter, space, steps
 from labelspace.methods.registry import method_class
 from support.planted import planted
 
@@ -18,8 +18,8 @@ RARE = Shape(100_000, 50_000, 20_000, 10**6, 10**5)
 MANY = Shape(500_000, 10**6, 10**5, 10**8, 10**6)
 
 
-def names(members, shape, budget=None):
-    return [step.name for step in steps(members, shape, budget)]
+def names(members, shape):
+    return [step.name for step in steps(members, shape)]
 
 
 def test_members_suit_the_size_of_the_data_or_are_named():
@@ -33,23 +33,27 @@ def test_members_suit_the_size_of_the_data_or_are_named():
 
 @pytest.mark.parametrize("shape", [FEW, SHOP, MORE, RARE, MANY])
 def test_what_judges_follows_what_finds_and_can_judge(shape):
-    first, *others = steps("auto", shape, None)
+    first, *others = steps("auto", shape)
     assert not first.judges
     assert all(method_class(step.name).judges for step in others if step.judges)
-    assert not any(step.judges for step in ladder(shape.points))
+    for plan in longer([first, *others], shape):
+        judging = [step.judges for step in plan]
+        assert judging == sorted(judging)
+        assert {step.name for step in plan} >= {first.name, *(step.name for step in others)}
+    assert not any(step.judges for step in shorter(shape))
 
 
 def test_a_space_has_more_passes_over_fewer_examples():
-    epochs = [space_settings(n)["epochs"] for n in (1, 5000, 12_000, 24_000, 290_000)]
+    epochs = [space(n).settings["epochs"] for n in (1, 5000, 12_000, 24_000, 290_000)]
     assert epochs == [30, 30, 25, 12, 5]
-    assert steps("auto", FEW, None)[1].settings["epochs"] == 30
+    assert steps("auto", FEW)[1].settings["epochs"] == 30
 
 
 def test_without_torch_there_is_no_learned_space(monkeypatch):
     monkeypatch.setattr(fusion_members, "find_spec", lambda _: None)
     assert names("auto", FEW) == ["linear", "knn"]
     assert names("auto", MORE) == ["hierarchicalxc", "knn", "linear"]
-    assert set(names("auto", FEW, 60.0)) == {"knn", "linear", "hierarchicalxc"}
+    assert {step.name for step in shorter(FEW)} == {"knn", "linear", "hierarchicalxc"}
 
 
 def test_a_member_is_taken_while_it_fits(monkeypatch):
@@ -66,10 +70,19 @@ def test_a_member_is_taken_while_it_fits(monkeypatch):
     assert Clock(None).allows(Step("e", {}, 1e9), twice=True)
 
 
-@pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, len(ladder(300)))])
+def test_there_is_time_for_a_plan_or_not(monkeypatch):
+    monkeypatch.setattr(fusion_members.time, "monotonic", lambda: 0.0)
+    clock = Clock(60.0)
+    clock.tree = 2.0
+    assert clock.covers([(Step("a", {}, 10.0), True), (Step("b", {}, 10.0), False)])  # 60 s
+    assert not clock.covers([(Step("a", {}, 10.0), True), (Step("b", {}, 10.1), False)])
+    assert Clock(None).covers([(Step("c", {}, 1e9), True)])
+
+
+@pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, 6)])
 def test_a_budget_has_one_member_at_least_and_all_if_there_is_time(budget, count, monkeypatch):
-    quick = {**fusion_members.SPACE, "epochs": 1}
-    monkeypatch.setattr(fusion_members, "space_settings", lambda _: quick)
+    quick = Step("dxml", {**fusion_members.SPACE, "epochs": 1}, 4.0)
+    monkeypatch.setattr(fusion_members, "space", lambda _: quick)
     X, Y = planted(300)
     model = Fusion(budget=budget).fit(X, Y)
     assert len(model.members_) == count

@@ -24,7 +24,14 @@ from labelspace.errors import ParameterError
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.explanation import Explanation, checked_example, pushes
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner, listed_by_any
-from labelspace.methods.fusion_members import FEW_EXAMPLES, Clock, steps
+from labelspace.methods.fusion_members import (
+    FEW_EXAMPLES,
+    Clock,
+    Step,
+    longer,
+    shorter,
+    steps,
+)
 from labelspace.methods.linear import Linear
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
 from labelspace.methods.ranking import Ranking
@@ -128,25 +135,37 @@ class Fusion(Method):
         """
         clock = Clock(self.budget)
         clock.look(*train, self.seed)
-        plan = steps(self.members, Shape.of(*train), self.budget)
+        plan = self._plan(clock, Shape.of(*train))
         self.settings_: list[tuple[str, dict[str, Any], bool]] = []
         self.members_: list[Method] = []
         side_by_side = self.ensemble > 1 and self.budget is None
         for place in range(self.ensemble * len(plan)):
             step, turn = plan[place % len(plan)], place // len(plan)
-            method = method_class(step.name)
-            again = self._twice(step.name, train[0].shape[0]) and not method.learns_more
-            if self.members_ and not clock.allows(step, again):
+            if self.members_ and not clock.allows(step, self._again(step, train[0].shape[0])):
                 continue
             seed = self.seed + step.settings.get("seed", 0) + 7919 * turn
             settings = {**step.settings, "seed": seed}
-            member = method(**settings)
+            member = method_class(step.name)(**settings)
             if not side_by_side:
                 self._teach(member, place, train, valid, data)
             self.settings_.append((step.name, settings, step.judges))
             self.members_.append(member)
         if side_by_side:
             self._teach_side_by_side(train, valid, data)
+
+    def _plan(self, clock: Clock, shape: Shape) -> list[Step]:
+        """The members that suit the data, with more or fewer of them as the time allows."""
+        plan = steps(self.members, shape)
+        if self.members != "auto" or self.budget is None:
+            return plan
+        for more in reversed(longer(plan, shape)):
+            if clock.covers([(step, self._again(step, shape.points)) for step in more]):
+                return more
+        return shorter(shape)
+
+    def _again(self, step: Step, n_examples: int) -> bool:
+        """Whether the member is trained a second time; what learns more is not."""
+        return self._twice(step.name, n_examples) and not method_class(step.name).learns_more
 
     def _teach_side_by_side(
         self,
@@ -264,7 +283,7 @@ class Fusion(Method):
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         needs: dict[str, int] = {}
-        for name, given, *_ in steps(params["members"], shape, params["budget"]):
+        for name, given, *_ in steps(params["members"], shape):
             method = method_class(name)
             of = method.memory(shape, method(**given).get_params())
             needs |= {f"{name}: {purpose}": size for purpose, size in of.items()}

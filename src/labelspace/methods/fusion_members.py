@@ -24,6 +24,8 @@ SPACE: dict[str, Any] = {
 SPACE_STEPS, SPACE_BATCH = 600, 512
 # Of many examples each is seen a few times: long steps, and hardly any dropout.
 QUICK: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, "lr": 0.01}
+# What members take to train, as multiples of a tree: means of six sets.
+TREE_COST, NEIGHBOURS_COST, LINEAR_COST, SPACE_COST, QUICK_COST = 1.0, 0.05, 1.5, 6.0, 2.5
 EXAMPLES_A_LABEL = 10  # on average, below which spaces add next to nothing
 # Labels of few examples are told apart by more negatives, and stand further down in a tree.
 RARE_LABELS: dict[str, dict[str, Any]] = {"linear": {"shortlist": 200}, "tree": {"beam": 20}}
@@ -41,21 +43,8 @@ class Step(NamedTuple):
     judges: bool = False
 
 
-def ladder(n_examples: int) -> list[Step]:
-    """Members for a budget: what one adds for the time it takes falls from step to step.
-
-    Costs are means of those measured on six sets.
-    """
-    tree = Step("hierarchicalxc", {**TREES, "ensemble": 1}, 1.0)
-    trees = Step("hierarchicalxc", {**TREES, "ensemble": 2, "seed": 1}, 2.0)
-    space, second, third = (
-        Step("dxml", {**space_settings(n_examples), "seed": seed}, 6.0) for seed in range(3)
-    )
-    return [Step("knn", {}, 0.05), tree, Step("linear", {}, 1.5), space, trees, second, third]
-
-
-def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
-    """The members to train, in this order.
+def steps(members: str, shape: Shape) -> list[Step]:
+    """The members to train, in this order; those that judge come last.
 
     A linear classifier a label, and what sees what it does not: a learned space whose neighbours
     vote. Of very many examples it would take too long, of labels with a handful of examples it
@@ -65,27 +54,47 @@ def steps(members: str, shape: Shape, budget: float | None) -> list[Step]:
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
-    has_torch = find_spec("torch") is not None
-    if budget is not None:
-        return [step for step in ladder(shape.points) if has_torch or step.name != "dxml"]
-    fits = has_torch and shape.points < MANY_EXAMPLES
-    space = Step("dxml", space_settings(shape.points))
-    neighbours = Step("knn", {})
+    fits = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
+    neighbours = Step("knn", {}, NEIGHBOURS_COST)
     if usual_negatives(shape) != "hard":
-        return [Step("linear", {}), space if fits else neighbours]
+        linear = Step("linear", {}, LINEAR_COST)
+        return [linear, space(shape.points) if fits else neighbours]
     rare = shape.label_nnz < EXAMPLES_A_LABEL * shape.labels
     if fits and not rare and shape.points >= FEW_EXAMPLES:
-        return [space, Step("linear", {}, judges=True)]
+        return [space(shape.points), Step("linear", {}, LINEAR_COST, judges=True)]
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
-    tree = Step("hierarchicalxc", {**TREES, **own["tree"], "ensemble": 1})
-    return [tree, neighbours, Step("linear", own["linear"], judges=True)]
+    tree = Step("hierarchicalxc", {**TREES, **own["tree"], "ensemble": 1}, TREE_COST)
+    return [tree, neighbours, Step("linear", own["linear"], LINEAR_COST, judges=True)]
 
 
-def space_settings(n_examples: int) -> dict[str, Any]:
+def shorter(shape: Shape) -> list[Step]:
+    """Where time is short for the members that suit the data: each is worth less than the last."""
+    tree = Step("hierarchicalxc", {**TREES, "ensemble": 1}, TREE_COST)
+    few = [Step("knn", {}, NEIGHBOURS_COST), tree, Step("linear", {}, LINEAR_COST)]
+    return [*few, space(shape.points)] if find_spec("torch") else few
+
+
+def longer(plan: list[Step], shape: Shape) -> list[list[Step]]:
+    """The plan, and longer ones for those who have more time: other members, then more spaces."""
+    known = {step.name for step in plan}
+    finders = [step for step in plan if not step.judges]
+    judges = [step for step in plan if step.judges]
+    others = [step for step in shorter(shape) if step.name not in known]
+    more = [
+        step._replace(settings={**step.settings, "seed": seed})
+        for seed in (1, 2)
+        for step in [*finders, *others]
+        if step.name == "dxml"
+    ]
+    return [plan, *([*finders, *others, *more[:count], *judges] for count in range(len(more) + 1))]
+
+
+def space(n_examples: int) -> Step:
     """Fewer steps than `dxml` takes alone: on debtags half of them added as much to the others."""
     if n_examples >= FEW_EXAMPLES:
-        return {**SPACE, **QUICK}
-    return {**SPACE, "epochs": min(max(SPACE_STEPS * SPACE_BATCH // n_examples, 6), 30)}
+        return Step("dxml", {**SPACE, **QUICK}, QUICK_COST)
+    epochs = min(max(SPACE_STEPS * SPACE_BATCH // n_examples, 6), 30)
+    return Step("dxml", {**SPACE, "epochs": epochs}, SPACE_COST)
 
 
 class Clock:
@@ -107,6 +116,13 @@ class Clock:
         start = time.monotonic()
         HierarchicalXC(**TREES, ensemble=1, validation=0.0).fit(X[rows], Y[rows])
         self.tree = (time.monotonic() - start) * X.shape[0] / max(1, len(rows))
+
+    def covers(self, plan: list[tuple[Step, bool]]) -> bool:
+        """Whether there is time for all of these; with each, whether it is trained twice."""
+        if self.seconds is None:
+            return True
+        left = self.seconds - (time.monotonic() - self.start)
+        return sum(step.cost * (1 + twice) for step, twice in plan) * self.tree <= left
 
     def allows(self, step: Step, twice: bool) -> bool:
         """Whether the member fits into the time left; it is then taken to be trained.
