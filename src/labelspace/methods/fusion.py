@@ -158,7 +158,7 @@ class Fusion(Method):
         plan = steps(self.members, shape)
         if self.members != "auto" or self.budget is None:
             return plan
-        for more in reversed(longer(plan, shape)):
+        for more in longer(plan, shape)[::-1]:
             if clock.covers([(step, self._again(step, shape.points)) for step in more]):
                 return more
         return shorter(shape)
