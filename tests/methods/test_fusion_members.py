@@ -37,9 +37,7 @@ def test_what_judges_follows_what_finds_and_can_judge(shape):
     assert not first.judges
     assert all(method_class(step.name).judges for step in others if step.judges)
     for plan in longer([first, *others], shape):
-        judging = [step.judges for step in plan]
-        assert judging == sorted(judging)
-        assert {step.name for step in plan} >= {first.name, *(step.name for step in others)}
+        assert plan[: 1 + len(others)] == [first, *others]
     assert not any(step.judges for step in shorter(shape))
 
 

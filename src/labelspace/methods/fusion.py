@@ -152,6 +152,10 @@ class Fusion(Method):
             self.members_.append(member)
         if side_by_side:
             self._teach_side_by_side(train, valid, data)
+        # Who judges comes after all who find; they may have been trained before some of them.
+        order = sorted(range(len(self.members_)), key=lambda place: self.settings_[place][2])
+        self.members_ = [self.members_[place] for place in order]
+        self.settings_ = [self.settings_[place] for place in order]
 
     def _plan(self, clock: Clock, shape: Shape) -> list[Step]:
         """The members that suit the data, with more or fewer of them as the time allows."""

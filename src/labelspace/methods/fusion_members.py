@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 def steps(members: str, shape: Shape) -> list[Step]:
-    """The members to train, in this order; those that judge come last.
+    """The members to train, in this order.
 
     A linear classifier a label, and what sees what it does not: a learned space whose neighbours
     vote. Of very many examples it would take too long, of labels with a handful of examples it
@@ -76,17 +76,14 @@ def shorter(shape: Shape) -> list[Step]:
 
 def longer(plan: list[Step], shape: Shape) -> list[list[Step]]:
     """The plan, and longer ones for those who have more time: other members, then more spaces."""
-    known = {step.name for step in plan}
-    finders = [step for step in plan if not step.judges]
-    judges = [step for step in plan if step.judges]
-    others = [step for step in shorter(shape) if step.name not in known]
+    others = [step for step in shorter(shape) if step.name not in {own.name for own in plan}]
     more = [
         step._replace(settings={**step.settings, "seed": seed})
         for seed in (1, 2)
-        for step in [*finders, *others]
+        for step in [*plan, *others]
         if step.name == "dxml"
     ]
-    return [plan, *([*finders, *others, *more[:count], *judges] for count in range(len(more) + 1))]
+    return [plan, *([*plan, *others, *more[:count]] for count in range(len(more) + 1))]
 
 
 def space(n_examples: int) -> Step:
