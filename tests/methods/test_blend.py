@@ -122,19 +122,3 @@ def test_pads_get_no_probability_and_count_as_no_hit():
     everyone = csr_matrix(np.hstack([Y[:, :2].toarray(), np.ones((200, 1))]).astype(np.float32))
     blend.fit(points, queries, everyone, lambda *_: 0.0)
     assert np.isfinite(blend.numbers).all()
-
-
-@pytest.mark.parametrize("neighbours", [0, NEIGHBOURS])
-def test_among_candidates_it_ranks_as_among_all(neighbours):
-    blend, held, queries, _ = fitted(0.6, neighbours)
-    best, chances = blend.rank(held, queries, 5)
-    shuffled = np.random.default_rng(0).permuted(np.tile(np.arange(LABELS), (len(held), 1)), axis=1)
-    labels, scores = blend.rank_among(held, queries, shuffled, 5)
-    np.testing.assert_array_equal(labels, best)
-    np.testing.assert_array_equal(scores, chances)
-    few = np.where(np.arange(LABELS) < 3, shuffled, -1)
-    labels, _ = blend.rank_among(held, queries, few, LABELS)
-    listed = [set(row[row >= 0]) for row in labels]
-    assert all(set(own[:3]) <= all_of for own, all_of in zip(few, listed, strict=True))
-    if not neighbours:
-        assert all(len(all_of) == 3 for all_of in listed)

@@ -153,10 +153,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _predict(self, X: Features, k: int) -> Ranking:
         """Rank; k is at most the number of labels."""
 
-    def _rank_among(self, X: csr_matrix, candidates: np.ndarray, k: int) -> Ranking:
-        """Scores of labels (n, m) that another method found, -1 pads, and maybe of up to k more.
+    def _rank_among(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
+        """Scores of labels (n, m) that other methods found, in any order; -1 pads.
 
-        In any order. For methods that judge a label at less cost than they find it.
+        For methods that judge a label at less cost than they find it.
         """
         raise NotImplementedError
 

@@ -64,22 +64,7 @@ class Blend:
         self, vectors: np.ndarray, queries: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of each example and their probabilities; -1 and 0 pad."""
-        return self._weighed(vectors, queries, *self.index.search(queries, k), k)
-
-    def rank_among(
-        self, vectors: np.ndarray, queries: np.ndarray, candidates: np.ndarray, k: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same of the candidates (n, m), -1 pads at the end, and those voted for."""
-        return self._weighed(vectors, queries, *self.index.order(queries, candidates, k), k)
-
-    def _weighed(
-        self,
-        vectors: np.ndarray,
-        queries: np.ndarray,
-        labels: np.ndarray,
-        logits: np.ndarray,
-        k: int,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        labels, logits = self.index.search(queries, k)
         if self.voters is not None and self.numbers[2] > 0:
             return self.voters.blend(
                 *(vectors, self.neighbours, self.numbers, queries, self.index.vectors, labels, k)

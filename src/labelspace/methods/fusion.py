@@ -232,7 +232,7 @@ class Fusion(Method):
         for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
             k = min(self.shortlist, member.n_labels_)
             if judges:
-                found.append(member._rank_among(X, listed_by_any(found), k))
+                found.append(member._rank_among(X, listed_by_any(found)))
             else:
                 found.append(member._predict(X, k))
         return found

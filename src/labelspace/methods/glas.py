@@ -55,7 +55,6 @@ from labelspace.nn.rows import RowAdam, RowTable, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.inner_product import build_index, index_bytes, restore_index
-from labelspace.search.voters import RECALL as VOTER_RECALL
 from labelspace.search.voters import Voters, voter_bytes
 
 REGULARISERS = ("none", "spread-out", "laplacian", "glas", "gravity")
@@ -67,7 +66,6 @@ class GLaS(Method):
     name: ClassVar[str] = "glas"
     learns_more: ClassVar[bool] = True
     summary: ClassVar[str] = "neural embedding with a label-graph regulariser, inner-product search"
-    judges: ClassVar[bool] = True
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "dim": integer(
             "dimension of the space; none: 512, or 1024 above 25,000 labels",
@@ -229,8 +227,7 @@ class GLaS(Method):
         queries = None if z is None else self._queries(z)
         voters = None
         if self.neighbours:
-            recall = min(self.recall or 1.0, VOTER_RECALL)
-            voters = Voters.build(self.embed, X, Y, self.seed, z, recall)
+            voters = Voters.build(self.embed, X, Y, self.seed, z)
         self.blend_ = Blend(self.build_index(queries), voters, self.neighbours)
         if valid is not None and z is not None and queries is not None:
             held = valid[1]
@@ -319,10 +316,6 @@ class GLaS(Method):
     def _predict(self, X: Features, k: int) -> Ranking:
         z = self.embed(X)
         return Ranking(*self.blend_.rank(z, self._queries(z), k))
-
-    def _rank_among(self, X: csr_matrix, candidates: np.ndarray, k: int) -> Ranking:
-        z = self.embed(X)
-        return Ranking(*self.blend_.rank_among(z, self._queries(z), candidates, k))
 
     def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
         """Why the one example X is given the label, or how far it is from it."""

@@ -168,8 +168,7 @@ class Linear(Method):
         labels, scores = self._rank(as_csr(X), k)
         return Ranking(labels, probabilities(labels, scores, self.numbers_[1:]))
 
-    def _rank_among(self, X: csr_matrix, candidates: np.ndarray, k: int) -> Ranking:
-        del k
+    def _rank_among(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
         scores = self.ranker_.score(X, candidates)
         return Ranking(candidates, probabilities(candidates, scores, self.numbers_[1:]))
 

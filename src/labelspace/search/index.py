@@ -53,15 +53,6 @@ class InnerProductIndex(ABC):
             self._rank(queries[rows], candidates, labels[rows], scores[rows])
         return labels, scores
 
-    def order(
-        self, queries: np.ndarray, candidates: np.ndarray, k: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The k best of these labels (n, m), -1 pads at the end, as `search` gives those of all."""
-        labels = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
-        self._rank(queries, candidates, labels, scores)
-        return labels, scores
-
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
         """All of the index but the vectors, as flat arrays for `restore_index`."""

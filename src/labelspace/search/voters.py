@@ -26,7 +26,7 @@ from labelspace.sparse import pack_csr, unpack_csr
 DIRECTIONS = 128
 SHARPNESS = 20.0  # a vote weighs exp(SHARPNESS * cosine)
 _PROBES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-RECALL = 0.92  # of the neighbours: a missed one is replaced by the next
+_RECALL = 0.92  # of the neighbours: a missed one is replaced by the next
 _TUNING_QUERIES = 256
 _SAMPLE = 20_000  # of examples that directions are learned from
 _EMBEDDED_AT_A_TIME = 8192
@@ -67,12 +67,10 @@ class Voters:
         Y: csr_matrix,
         seed: int,
         queries: np.ndarray | None = None,
-        recall: float = RECALL,
     ) -> Self:
         """Examples and their labels, embedded block by block.
 
         queries  vectors on which it is chosen how many clusters are searched; examples if None
-        recall   share of the nearest examples that these clusters must hold
         """
         some = np.random.default_rng(seed).permutation(X.shape[0])
         sample = embed(X[np.sort(some[:_SAMPLE])])
@@ -81,7 +79,7 @@ class Voters:
         centres = k_means(points, max(1, round(np.sqrt(len(points)))), seed)
         cluster_of = assign(points, centres)
         voters = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
-        voters._choose_probes((sample if queries is None else queries)[:_TUNING_QUERIES], recall)
+        voters._choose_probes((sample if queries is None else queries)[:_TUNING_QUERIES])
         return voters
 
     def extended(
@@ -167,8 +165,8 @@ class Voters:
         over_rows(len(vectors), block, block=64)
         return labels, scores
 
-    def _choose_probes(self, queries: np.ndarray, recall: float) -> None:
-        """The fewest clusters that hold so many of the 10 nearest examples."""
+    def _choose_probes(self, queries: np.ndarray) -> None:
+        """The fewest clusters that hold nearly all of the 10 nearest examples."""
         everything, _ = self.nearest(queries, 10)
         for probes in _PROBES:
             if probes >= len(self.centres):
@@ -176,7 +174,7 @@ class Voters:
             self.probes = probes
             found, _ = self.nearest(queries, 10)
             hits = [len(np.intersect1d(a, b)) for a, b in zip(everything, found, strict=True)]
-            if sum(hits) >= recall * everything.size:
+            if sum(hits) >= _RECALL * everything.size:
                 return
         self.probes = len(self.centres)
 
