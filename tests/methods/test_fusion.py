@@ -138,6 +138,41 @@ def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
     assert choose_threshold(combiner.rank(members, 20), Y, "macro-f1").macro_f1 >= sets.macro_f1
 
 
+def informed(seed):
+    """One member knows frequent labels (0 to 9), the other rare ones: 300 of them, in band 0."""
+    rng = np.random.default_rng(seed)
+    n, frequent, rare = 2000, 10, 300
+    base = np.r_[np.full(frequent, 0.4), np.full(rare, 0.003)]
+    Y = rng.random((n, frequent + rare)) < base
+    members = []
+    for knows in (np.arange(frequent + rare) < frequent, np.arange(frequent + rare) >= frequent):
+        odds = np.where(knows & Y, 2.0, -1.0) + rng.normal(0, 1.5, Y.shape)
+        order = np.argsort(-odds, axis=1)[:, :30]
+        scores = 1 / (1 + np.exp(-np.take_along_axis(odds, order, 1)))
+        members.append(Ranking(order, scores.astype(np.float32)))
+    return members, csr_matrix(Y.astype(np.float32))
+
+
+def test_a_combination_for_the_tail_knows_rare_labels_better():
+    members, Y = informed(0)
+    again, Y_new = informed(1)
+    worth = {}
+    for tail in (False, True):
+        combiner = Combiner.fit(members, Y, Y, tail=tail)
+        combiner.lift(0.0, 0.0)
+        worth[tail] = measure("PSP@5", combiner.rank(again, 5), Y_new, Y)
+    assert worth[True] > worth[False]
+
+
+def test_what_lifting_costs_is_told_by_the_precise_combination():
+    members, Y = informed(0)
+    precise, tail = (Combiner.fit(members, Y, Y, tail=of_tail) for of_tail in (False, True))
+    right = np.asarray(Y[np.arange(Y.shape[0]), precise.rank(members, 1).labels[:, 0]])
+    tail.choose_evenness("psp", members, Y, Y, precise=precise)
+    then = np.asarray(Y[np.arange(Y.shape[0]), tail.rank(members, 1).labels[:, 0]])
+    assert right.mean() - then.mean() <= 0.008
+
+
 def test_members_learn_from_held_out_examples_in_the_end():
     X, Y = planted(300, seed=3)
     model = Fusion(members="knn,dxml,linear", validation=0.3).fit(X, Y)

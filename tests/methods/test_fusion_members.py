@@ -74,6 +74,7 @@ def test_there_is_time_for_a_plan_or_not(monkeypatch):
     clock.tree = 2.0
     assert clock.covers([(Step("a", {}, 10.0), True), (Step("b", {}, 10.0), False)])  # 60 s
     assert not clock.covers([(Step("a", {}, 10.0), True), (Step("b", {}, 10.1), False)])
+    assert not clock.covers([(Step("a", {}, 1.0, seconds=61.0), False)])
     assert Clock(None).covers([(Step("c", {}, 1e9), True)])
 
 

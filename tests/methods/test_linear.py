@@ -41,6 +41,20 @@ def test_best_of_all_is_the_dense_product_sorted():
     assert np.isneginf(scores[:, -1]).all()
 
 
+def test_weights_in_an_array_give_the_same_bits_as_sparse_ones():
+    X, W = sparse(70, 20), sparse(20, 15, 0.5, seed=1)
+    offsets = np.random.default_rng(0).standard_normal(15).astype(np.float32)
+    for floor in (-np.inf, 0.5):
+        found = best(X, W.toarray(), offsets, 6, floor)
+        np.testing.assert_array_equal(found, best(X, W, offsets, 6, floor))
+
+
+@pytest.mark.parametrize(("density", "laid_out"), [(0.1, csr_matrix), (0.5, np.ndarray)])
+def test_where_many_weights_are_left_they_are_laid_out_in_an_array(density, laid_out):
+    ranker = LinearRanker(sparse(15, 21, density))
+    assert isinstance(ranker._by_feature()[0], laid_out)
+
+
 def test_scores_of_candidates_are_those_of_the_dense_product():
     X, W = sparse(600, 20), sparse(15, 21, seed=1)
     candidates = np.random.default_rng(0).integers(-1, 15, (600, 7))

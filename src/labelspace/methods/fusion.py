@@ -112,9 +112,12 @@ class Fusion(Method):
         self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data)
         rankings = self._rankings(held[0])
         counts_as = 1.0 / family_sizes(held[0])
-        self.combiner_ = Combiner.fit(rankings, held[1], Y[rows], counts_as)
+        given = held[1], Y[rows], counts_as
+        self.combiner_ = precise = Combiner.fit(rankings, *given)
+        if self.objective == "psp":
+            self.combiner_ = Combiner.fit(rankings, *given, tail=True)
         if self.objective != "precision":
-            self.combiner_.choose_evenness(self.objective, rankings, held[1], Y[rows], counts_as)
+            self.combiner_.choose_evenness(self.objective, rankings, *given, precise)
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
         for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):

@@ -9,7 +9,9 @@ of their own, held close to those of all:
     P(l | x) = sigmoid( w_band(l) . f(x, l) + b_band(l) )
 
 It learns from the likeliest candidates of each example alone: there are many more unlikely ones,
-and a line that fits those orders the first ranks badly. So does a line without knots.
+and a line that fits those orders the first ranks badly. So does a line without knots. For the tail
+objective it learns from more of them, as rare labels stand further down; each counts as much as it
+does there, by its inverse propensity, and bands keep more to themselves.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ SET_SIZE = 20  # labels that a set is chosen from
 MOST_LOST = 0.008  # share of right first labels that the tail objective may cost, chance included
 MOST_EXPECTED = 0.005  # the same by the probabilities, which are not as sure of rare labels
 _STRENGTH = 0.1
-_OWN = 0.05  # scale of the features that speak for one band alone: what holds its weights close
-_LEARNED_FROM = 8  # candidates of an example at least; as many as it has labels where it has more
+# Scale of the features that speak for one band alone: what holds its weights close to all others'.
+_OWN, _OWN_OF_TAIL = 0.05, 0.2
+# Candidates of an example at least; as many as it has labels where it has more.
+_LEARNED_FROM, _LEARNED_FROM_FOR_TAIL = 8, 20
 KNOTS = np.array([0.0, 2.0, 4.0])
 COLUMNS = 2 + len(KNOTS)  # of a member
 LEAST = 1e-5  # probability that is told apart from none
@@ -99,9 +103,9 @@ def _likeliest(found: Candidates, count: int) -> Candidates:
     return Candidates(found.rows[kept], labels, features, found.n_examples)
 
 
-def _by_band(features: np.ndarray, band: np.ndarray) -> np.ndarray:
+def _by_band(features: np.ndarray, band: np.ndarray, scale: float) -> np.ndarray:
     """The features, and beside them those of each band and a one, zeros for all other labels."""
-    own = _OWN * np.hstack([features, np.ones((len(features), 1), np.float32)])
+    own = scale * np.hstack([features, np.ones((len(features), 1), np.float32)])
     return np.hstack([features, *(own * (band == b)[:, None] for b in range(len(BANDS) + 1))])
 
 
@@ -144,22 +148,30 @@ class Combiner:
         Y: csr_matrix,
         Y_train: csr_matrix,
         counts_as: np.ndarray | None = None,
+        tail: bool = False,
     ) -> Self:
-        """On held-out examples with labels Y; each counts as much as is said, or as one."""
+        """On held-out examples with labels Y; each counts as much as is said, or as one.
+
+        tail  for the tail objective
+        """
         from sklearn.linear_model import LogisticRegression
 
         start = np.zeros((len(BANDS) + 1, COLUMNS * len(rankings) + 2))
         counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
         combiner = cls(start, counts, Y_train.shape[0])
-        count = max(_LEARNED_FROM, round(Y_train.nnz / max(1, Y_train.shape[0])))
+        at_least, scale = (_LEARNED_FROM_FOR_TAIL, _OWN_OF_TAIL) if tail else (_LEARNED_FROM, _OWN)
+        count = max(at_least, round(Y_train.nnz / max(1, Y_train.shape[0])))
         found = _likeliest(gather(rankings, combiner.log_counts), count)
         hits = np.asarray(Y[found.rows, found.labels]).ravel() > 0
         if 0 < hits.sum() < len(hits):
+            weights = np.ones(len(hits)) if counts_as is None else counts_as[found.rows]
+            if tail:
+                rarity = combiner.inverse[found.labels]
+                weights = weights * rarity * (weights.sum() / (weights @ rarity))
             model = LogisticRegression(C=_STRENGTH, max_iter=1000)
-            features = _by_band(found.features, combiner.band[found.labels])
-            model.fit(features, hits, None if counts_as is None else counts_as[found.rows])
+            model.fit(_by_band(found.features, combiner.band[found.labels], scale), hits, weights)
             of_all, own = np.split(model.coef_[0], [start.shape[1] - 1])
-            start[:] = np.append(of_all, model.intercept_[0]) + _OWN * own.reshape(start.shape)
+            start[:] = np.append(of_all, model.intercept_[0]) + scale * own.reshape(start.shape)
         else:
             start[:] = _untaught(len(rankings))
         return combiner
@@ -200,10 +212,12 @@ class Combiner:
         Y: csr_matrix,
         Y_train: csr_matrix,
         counts_as: np.ndarray | None = None,
+        precise: Combiner | None = None,
     ) -> None:
         """Those that serve the objective best on held-out examples with labels Y.
 
-        "psp"  PSP@1 by a first rank that costs little P@1, then PSP@3 and 5 in sum
+        "psp"  PSP@1 by a first rank that costs little P@1, then PSP@3 and 5 in sum; what it costs
+               is told by the first ranks of the precise combiner, or else of this one
         "f1"   macro-F1 of the sets that the best threshold makes
         """
 
@@ -221,9 +235,9 @@ class Combiner:
             self.lift(even, even)
             return
         weights = np.ones(Y.shape[0]) if counts_as is None else counts_as
-        plain = self._first_rank(np.inf, rankings, Y)
+        plain = (precise or self)._first_rank(np.inf, rankings, Y)
         cheap = [e for e in EVENNESS if _cheap(plain, self._first_rank(e, rankings, Y), weights)]
-        first = max(cheap, key=lambda e: psp(e, e, [1]))
+        first = max(cheap, key=lambda e: psp(e, e, [1]), default=np.inf)
         allowed = [e for e in EVENNESS if e <= first]
         self.lift(first, max(allowed, key=lambda e: psp(first, e, [3, 5])))
 

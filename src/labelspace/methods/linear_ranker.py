@@ -17,6 +17,7 @@ from labelspace.methods.linear_shortlist import tasks_of
 from labelspace.nn.coordinate import Loss, all_against, solve
 from labelspace.sparse import pack_csr, unit_rows, unpack_csr
 
+DENSE = 0.2  # share of weights that are not zero, from which reading all of them is quicker
 UNSEEN = -10.0  # score of a label without examples, which is far below that of any other
 
 
@@ -67,11 +68,13 @@ class LinearRanker:
         """The k best of all labels, and their scores."""
         return best(X, *self._by_feature(), k)
 
-    def _by_feature(self) -> tuple[csr_matrix, np.ndarray]:
+    def _by_feature(self) -> tuple[csr_matrix | np.ndarray, np.ndarray]:
         """Weights (features, labels) and biases, laid out once when they are first asked for."""
         if not hasattr(self, "_postings"):
             bias = self.weights[:, -1].toarray().ravel()
-            self._postings = self.weights[:, :-1].T.tocsr(), bias
+            postings = self.weights[:, :-1].T.tocsr()
+            dense = postings.nnz >= DENSE * np.prod(postings.shape)
+            self._postings = postings.toarray() if dense else postings, bias
         return self._postings
 
     def state(self) -> dict[str, np.ndarray]:

@@ -1,7 +1,8 @@
 """Scores of labels whose weights are sparse, in compiled loops, example by example.
 
 Examples are brought to length 1 on the way. All labels are scored by feature (`best`): the labels a
-feature speaks for are listed with it, and a short list by label (`scores_of`): each candidate's
+feature speaks for are listed with it, or stand in an array where it speaks for a good part of them,
+and a short list by label (`scores_of`): each candidate's
 weights meet the example, spread out; where they are many, or examples few, the example's features
 are looked up among them.
 """
@@ -21,22 +22,29 @@ _MANY = 8  # weights for each feature of an example, from which looking up is qu
 
 
 def best(
-    X: csr_matrix, postings: csr_matrix, offsets: np.ndarray, k: int, floor: float = -np.inf
+    X: csr_matrix,
+    postings: csr_matrix | np.ndarray,
+    offsets: np.ndarray,
+    k: int,
+    floor: float = -np.inf,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k labels of largest X @ postings + offsets above the floor, and these values.
 
     X         rows of any length, each divided by it here
-    postings  (features, labels); offsets (labels,). Rows with fewer are padded by -1 and -inf.
+    postings  (features, labels), sparse or an array with the same outcome; offsets (labels,)
+
+    Rows with fewer are padded by -1 and -inf.
     """
     labels = np.full((X.shape[0], k), -1, np.int64)
     scores = np.full((X.shape[0], k), -np.inf, np.float32)
 
     def block(start: int, stop: int) -> None:
-        _best(
-            *(X.indptr[start : stop + 1], X.indices, X.data),
-            *(postings.indptr, postings.indices, postings.data),
-            *(offsets, np.float32(floor), labels[start:stop], scores[start:stop]),
-        )
+        given = X.indptr[start : stop + 1], X.indices, X.data
+        wanted = offsets, np.float32(floor), labels[start:stop], scores[start:stop]
+        if isinstance(postings, np.ndarray):
+            _best_of_array(*given, postings, *wanted)
+        else:
+            _best(*given, postings.indptr, postings.indices, postings.data, *wanted)
 
     over_rows(X.shape[0], block, block=64)
     return labels, scores
@@ -74,10 +82,30 @@ def _best(  # type: ignore[no-untyped-def]
             feature, value = x_indices[cell], scale * x_data[cell]
             for posting in range(indptr[feature], indptr[feature + 1]):
                 totals[indices[posting]] += value * data[posting]
-        filled = 0
-        for label in range(len(totals)):
-            if totals[label] > floor:
-                filled = keep_best(totals[label], label, scores[row], labels[row], filled)
+        _keep_above(floor, totals, labels[row], scores[row])
+
+
+@njit(cache=True, nogil=True)
+def _best_of_array(  # type: ignore[no-untyped-def]
+    x_indptr, x_indices, x_data, weights, offsets, floor, labels, scores
+):
+    totals = np.empty(len(offsets), np.float32)
+    for row in range(len(labels)):
+        totals[:] = offsets
+        scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
+        for cell in range(x_indptr[row], x_indptr[row + 1]):
+            own, value = weights[x_indices[cell]], scale * x_data[cell]
+            for label in range(len(totals)):
+                totals[label] += value * own[label]
+        _keep_above(floor, totals, labels[row], scores[row])
+
+
+@njit(cache=True, nogil=True)
+def _keep_above(floor, totals, labels, scores):  # type: ignore[no-untyped-def]
+    filled = 0
+    for label in range(len(totals)):
+        if totals[label] > floor:
+            filled = keep_best(totals[label], label, scores, labels, filled)
 
 
 @njit(cache=True, nogil=True)
