@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from labelspace.methods import fusion_members
 from labelspace.methods.base import Shape
@@ -29,6 +33,27 @@ def test_members_suit_the_size_of_the_data_or_are_named():
     assert names("auto", RARE) == ["hierarchicalxc", "knn", "linear"]
     assert names("auto", MANY) == ["hierarchicalxc", "knn", "linear"]
     assert names("knn, linear", FEW) == ["knn", "linear"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected", "common"),
+    [
+        (SHOP, ["hierarchicalxc", "knn", "dxml", "linear"], 0.5),
+        (RARE, ["hierarchicalxc", "knn", "linear"], 0.5),
+        (replace(SHOP, features=100), ["hierarchicalxc", "knn", "linear"], None),
+    ],
+)
+def test_with_dense_features_beside_sparse_ones_raw_neighbours_leave_them_out(
+    shape, expected, common
+):
+    plan = steps("auto", replace(shape, common_features=64))
+    assert [step.name for step in plan] == expected
+    assert [step.settings.get("common") for step in plan if step.name == "knn"] == [common]
+
+
+def test_common_features_are_those_that_more_than_half_of_the_examples_have():
+    X = csr_matrix(np.array([[1, 1, 0], [1, 1, 0], [1, 0, 2], [1, 0, 0]]))
+    assert Shape.of(X, X).common_features == 1
 
 
 @pytest.mark.parametrize("shape", [FEW, SHOP, MORE, RARE, MANY])

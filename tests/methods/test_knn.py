@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix, random
+from scipy.sparse import csr_matrix, hstack, random
 from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
 
 from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.baselines import MostCommon, Random
@@ -27,6 +28,22 @@ def test_votes_of_exact_cosine_neighbours(power, signed):
     expected = -np.sort(-votes / weights.sum(axis=1, keepdims=True), axis=1)[:, :5]
     found = KNN(neighbours=7, power=power).fit(X, Y).predict(Q, 5)
     np.testing.assert_allclose(found.scores, expected, atol=1e-5)
+
+
+def test_common_features_are_not_compared_and_training_data_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    words = random(200, 60, 0.1, format="csr", random_state=0, dtype=np.float32)
+    dense = rng.standard_normal((200, 8)).astype(np.float32)
+    # Both parts of length 1, as features side by side are: cosines of words alone are halved.
+    X = hstack([normalize(words), csr_matrix(normalize(dense))], "csr")
+    X = X[np.diff(words.indptr) > 0]
+    before = X.copy()
+    Y = random(X.shape[0], 30, 0.1, format="csr", random_state=1)
+    found = KNN(common=0.5).fit(X, Y).predict(X, 5)
+    expected = KNN().fit(X[:, :60], Y).predict(X[:, :60], 5)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+    np.testing.assert_array_equal(X.toarray(), before.toarray())
+    assert not np.allclose(found.scores, KNN().fit(X, Y).predict(X, 5).scores, atol=1e-5)
 
 
 def test_an_example_like_no_other_gets_no_label():

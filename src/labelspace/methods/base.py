@@ -41,17 +41,24 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a job, for memory estimates before anything is allocated."""
+    """The size of a job, for memory estimates before anything is allocated.
+
+    common_features  that more than half of the examples have
+    """
 
     points: int
     features: int
     labels: int
     feature_nnz: int
     label_nnz: int
+    common_features: int = 0
 
     @classmethod
     def of(cls, X: Features, Y: csr_matrix) -> Shape:
-        return cls(X.shape[0], X.shape[1], Y.shape[1], as_csr(X).nnz, Y.nnz)
+        X = as_csr(X)
+        common = np.bincount(X.indices, minlength=X.shape[1]) > X.shape[0] / 2
+        sizes = X.shape[0], X.shape[1], Y.shape[1], X.nnz, Y.nnz
+        return cls(*sizes, common_features=int(np.count_nonzero(common)))
 
 
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

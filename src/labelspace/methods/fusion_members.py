@@ -31,6 +31,7 @@ QUICK: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, "lr": 0.01}
 TREE_COST, NEIGHBOURS_COST, LINEAR_COST, SPACE_COST, QUICK_COST = 1.3, 0.05, 2.5, 9.0, 4.0
 SPACE_SECONDS = 8.0  # that a space takes at least: torch is loaded, and some hundred steps are made
 EXAMPLES_A_LABEL = 10  # on average, below which spaces add next to nothing
+COMMON_FEATURES = 32  # from which on they are taken for dense ones beside sparse ones
 # Labels of few examples are told apart by more negatives, and stand further down in a tree.
 RARE_LABELS: dict[str, dict[str, Any]] = {"linear": {"shortlist": 200}, "tree": {"beam": 20}}
 
@@ -56,27 +57,30 @@ def steps(members: str, shape: Shape) -> list[Step]:
     vote. Of very many examples it would take too long, of labels with a handful of examples it
     learns too little, and it needs torch. Raw neighbours stand in for it then, and where labels are
     too many for classifiers to be trained against all examples, a tree of classifiers beside them:
-    there the others find labels, and the linear classifiers judge what they list.
+    there the others find labels, and the linear classifiers judge what they list. With dense
+    features few examples are enough for a space.
     """
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     fits = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
-    neighbours = Step("knn", {}, NEIGHBOURS_COST)
     if usual_negatives(shape) != "hard":
         linear = Step("linear", {}, LINEAR_COST)
-        return [linear, space(shape.points) if fits else neighbours]
+        return [linear, space(shape.points) if fits else neighbours(shape)]
     rare = shape.label_nnz < EXAMPLES_A_LABEL * shape.labels
     if fits and not rare and shape.points >= FEW_EXAMPLES:
         return [space(shape.points), Step("linear", {}, LINEAR_COST, judges=True)]
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
     tree = Step("hierarchicalxc", {**TREES, **own["tree"], "ensemble": 1}, TREE_COST)
-    return [tree, neighbours, Step("linear", own["linear"], LINEAR_COST, judges=True)]
+    finders = [tree, neighbours(shape)]
+    if has_dense(shape) and fits and shape.points < FEW_EXAMPLES:
+        finders.append(space(shape.points))
+    return [*finders, Step("linear", own["linear"], LINEAR_COST, judges=True)]
 
 
 def shorter(shape: Shape) -> list[Step]:
     """Where time is short for the members that suit the data: each is worth less than the last."""
     tree = Step("hierarchicalxc", {**TREES, "ensemble": 1}, TREE_COST)
-    few = [Step("knn", {}, NEIGHBOURS_COST), tree, Step("linear", {}, LINEAR_COST)]
+    few = [neighbours(shape), tree, Step("linear", {}, LINEAR_COST)]
     return [*few, space(shape.points)] if find_spec("torch") else few
 
 
@@ -90,6 +94,16 @@ def longer(plan: list[Step], shape: Shape) -> list[list[Step]]:
         if step.name == "dxml"
     ]
     return [plan, *([*plan, *others, *more[:count]] for count in range(len(more) + 1))]
+
+
+def has_dense(shape: Shape) -> bool:
+    """Whether there are dense features beside sparse ones."""
+    return COMMON_FEATURES <= shape.common_features <= shape.features / 2
+
+
+def neighbours(shape: Shape) -> Step:
+    """By sparse features alone if there are dense ones, which make every example a neighbour."""
+    return Step("knn", {"common": 0.5} if has_dense(shape) else {}, NEIGHBOURS_COST)
 
 
 def space(n_examples: int) -> Step:

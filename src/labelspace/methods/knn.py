@@ -30,21 +30,36 @@ class KNN(Method):
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "neighbours": integer("how many training examples vote", low=1),
         "power": number("votes weigh similarity to this power; 0 counts heads", low=0.0, high=16.0),
+        "common": number(
+            "features that more than this share of examples have are not compared: with dense ones "
+            "every question meets every example; none: all are compared",
+            low=0.0,
+            high=1.0,
+            none=True,
+        ),
         "seed": SEED,
     }
 
-    def __init__(self, *, neighbours: int = 20, power: float = 2.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        neighbours: int = 20,
+        power: float = 2.0,
+        common: float | None = None,
+        seed: int = 0,
+    ) -> None:
         self.neighbours = neighbours
         self.power = power
+        self.common = common
         self.seed = seed
 
     def _fit(self, data: TrainingData) -> None:
-        self.neighbours_ = SparseNeighbours.of(as_csr(data.X))
+        self.neighbours_ = SparseNeighbours.of(as_csr(data.X), self.common)
         self.Y_ = data.Y
 
     def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
-        self.neighbours_, self.Y_ = SparseNeighbours.of(X), Y
+        self.neighbours_, self.Y_ = SparseNeighbours.of(X, self.common), Y
         return True
 
     def _predict(self, X: Features, k: int) -> Ranking:

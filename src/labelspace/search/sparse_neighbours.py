@@ -24,8 +24,14 @@ class SparseNeighbours:
         self.postings = postings
 
     @classmethod
-    def of(cls, X: csr_matrix) -> Self:
-        return cls(csr_matrix(unit_rows(X).T))
+    def of(cls, X: csr_matrix, common: float | None = None) -> Self:
+        """common: features that more than this share of examples have are not compared."""
+        unit = unit_rows(X)
+        if common is not None:
+            rare = np.bincount(X.indices, minlength=X.shape[1]) <= common * X.shape[0]
+            unit = csr_matrix(unit.multiply(rare))
+            unit.eliminate_zeros()
+        return cls(csr_matrix(unit.T))
 
     def extended(self, X: csr_matrix) -> SparseNeighbours:
         """With further examples behind those here."""
