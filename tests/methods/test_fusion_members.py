@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from labelspace.methods import fusion_members
 from labelspace.methods.base import Shape
 from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_members import Clock, Step, longer, shorter, space, steps
+from labelspace.methods.fusion_members import Clock, Step, briefer, longer, shorter, space, steps
 from labelspace.methods.registry import method_class
 from support.planted import planted
 
@@ -70,6 +70,25 @@ def test_a_space_has_more_passes_over_fewer_examples():
     epochs = [space(n).settings["epochs"] for n in (1, 5000, 12_000, 24_000, 290_000)]
     assert epochs == [30, 30, 25, 12, 5]
     assert steps("auto", FEW)[1].settings["epochs"] == 30
+
+
+def test_with_less_time_a_space_sees_the_examples_less_often():
+    linear, dxml = steps("auto", FEW)
+    half, quarter = briefer([linear, dxml])
+    assert half[0] == quarter[0] == linear
+    assert [plan[1].settings["epochs"] for plan in (half, quarter)] == [15, 8]
+    assert [plan[1].cost / dxml.cost for plan in (half, quarter)] == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(("seconds", "epochs"), [(1000.0, 30), (15.0, 30), (13.0, 15), (8.0, 8)])
+def test_a_plan_is_cut_as_short_as_the_time_asks(seconds, epochs, monkeypatch):
+    monkeypatch.setattr(fusion_members.time, "monotonic", lambda: 0.0)
+    clock = Clock(seconds)
+    clock.tree = 1.0  # classifiers 2.5 s, twice; a space 9 s
+    plan = Fusion(budget=seconds)._plan(clock, FEW)
+    assert [step.name for step in plan[:2]] == ["linear", "dxml"]
+    assert plan[1].settings["epochs"] == epochs
+    assert (len(plan) > 2) == (seconds == 1000.0)
 
 
 def test_without_torch_there_is_no_learned_space(monkeypatch):

@@ -28,6 +28,7 @@ from labelspace.methods.fusion_members import (
     FEW_EXAMPLES,
     Clock,
     Step,
+    briefer,
     longer,
     shorter,
     steps,
@@ -165,9 +166,9 @@ class Fusion(Method):
         plan = steps(self.members, shape)
         if self.members != "auto" or self.budget is None:
             return plan
-        for more in longer(plan, shape)[::-1]:
-            if clock.covers([(step, self._again(step, shape.points)) for step in more]):
-                return more
+        for tried in [*longer(plan, shape)[::-1], *briefer(plan)]:
+            if clock.covers([(step, self._again(step, shape.points)) for step in tried]):
+                return tried
         return shorter(shape)
 
     def _again(self, step: Step, n_examples: int) -> bool:

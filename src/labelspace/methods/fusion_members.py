@@ -96,6 +96,23 @@ def longer(plan: list[Step], shape: Shape) -> list[list[Step]]:
     return [plan, *([*plan, *others, *more[:count]] for count in range(len(more) + 1))]
 
 
+def briefer(plan: list[Step]) -> list[list[Step]]:
+    """The plan for those who have less time: its spaces see the examples half, a quarter as often.
+
+    On delicious half is worth 0.6 points of P@5 less, and 3 more than no space at all.
+    """
+
+    def brief(step: Step, share: float) -> Step:
+        if step.name != "dxml":
+            return step
+        settings = {**step.settings, "epochs": max(1, round(share * step.settings["epochs"]))}
+        return step._replace(
+            settings=settings, cost=share * step.cost, seconds=share * step.seconds
+        )
+
+    return [[brief(step, share) for step in plan] for share in (0.5, 0.25)]
+
+
 def has_dense(shape: Shape) -> bool:
     """Whether there are dense features beside sparse ones."""
     return COMMON_FEATURES <= shape.common_features <= shape.features / 2
