@@ -28,7 +28,8 @@ SPACE_STEPS, SPACE_BATCH = 600, 512
 QUICK: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, "lr": 0.01}
 # What members take to train, as multiples of what the sample says a tree takes: more than on most
 # of six sets, as time that is given and not used harms less than time that is passed.
-TREE_COST, NEIGHBOURS_COST, LINEAR_COST, SPACE_COST, QUICK_COST = 1.3, 0.05, 2.5, 9.0, 4.0
+TREE_COST, NEIGHBOURS_COST, SPACE_COST, QUICK_COST = 1.3, 0.05, 9.0, 4.0
+LINEAR_COST = {"all": 2.5, "hard": 1.5}  # by the negatives
 SPACE_SECONDS = 8.0  # that a space takes at least: torch is loaded, and some hundred steps are made
 EXAMPLES_A_LABEL = 10  # on average, below which spaces add next to nothing
 COMMON_FEATURES = 32  # from which on they are taken for dense ones beside sparse ones
@@ -63,24 +64,25 @@ def steps(members: str, shape: Shape) -> list[Step]:
     if members != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     fits = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
-    if usual_negatives(shape) != "hard":
-        linear = Step("linear", {}, LINEAR_COST)
+    negatives = usual_negatives(shape)
+    if negatives != "hard":
+        linear = Step("linear", {}, LINEAR_COST[negatives])
         return [linear, space(shape.points) if fits else neighbours(shape)]
     rare = shape.label_nnz < EXAMPLES_A_LABEL * shape.labels
     if fits and not rare and shape.points >= FEW_EXAMPLES:
-        return [space(shape.points), Step("linear", {}, LINEAR_COST, judges=True)]
+        return [space(shape.points), Step("linear", {}, LINEAR_COST["hard"], judges=True)]
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
     tree = Step("hierarchicalxc", {**TREES, **own["tree"], "ensemble": 1}, TREE_COST)
     finders = [tree, neighbours(shape)]
     if has_dense(shape) and fits and shape.points < FEW_EXAMPLES:
         finders.append(space(shape.points))
-    return [*finders, Step("linear", own["linear"], LINEAR_COST, judges=True)]
+    return [*finders, Step("linear", own["linear"], LINEAR_COST["hard"], judges=True)]
 
 
 def shorter(shape: Shape) -> list[Step]:
     """Where time is short for the members that suit the data: each is worth less than the last."""
     tree = Step("hierarchicalxc", {**TREES, "ensemble": 1}, TREE_COST)
-    few = [neighbours(shape), tree, Step("linear", {}, LINEAR_COST)]
+    few = [neighbours(shape), tree, Step("linear", {}, LINEAR_COST[usual_negatives(shape)])]
     return [*few, space(shape.points)] if find_spec("torch") else few
 
 
