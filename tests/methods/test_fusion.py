@@ -166,11 +166,17 @@ def test_a_combination_for_the_tail_knows_rare_labels_better():
 
 def test_what_lifting_costs_is_told_by_the_precise_combination():
     members, Y = informed(0)
-    precise, tail = (Combiner.fit(members, Y, Y, tail=of_tail) for of_tail in (False, True))
+    precise = Combiner.fit(members, Y, Y)
     right = np.asarray(Y[np.arange(Y.shape[0]), precise.rank(members, 1).labels[:, 0]])
+    tail = Combiner.fit(members, Y, Y, tail=True)
     tail.choose_evenness("psp", members, Y, Y, precise=precise)
     then = np.asarray(Y[np.arange(Y.shape[0]), tail.rank(members, 1).labels[:, 0]])
     assert right.mean() - then.mean() <= 0.008
+    # Beside a combination that is wrong all the time, nothing costs anything.
+    precise.weights *= -1
+    first = tail.evenness[0]
+    tail.choose_evenness("psp", members, Y, Y, precise=precise)
+    assert tail.evenness[0] < first
 
 
 def test_members_learn_from_held_out_examples_in_the_end():
