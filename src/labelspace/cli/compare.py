@@ -13,7 +13,9 @@ from labelspace.cli.output import print_json, print_table, say
 from labelspace.errors import ParameterError
 
 
+@options.with_columns
 def compare(
+    columns: options.ColumnOptions,
     train: Annotated[Path, typer.Option("--train", help="Training data, or a folder of both.")],
     test: Annotated[Path | None, typer.Option("--test", help="Test data.")] = None,
     methods: Annotated[
@@ -28,11 +30,6 @@ def compare(
     repeat: Annotated[int, typer.Option(min=1, help="Runs an entrant, seeds 0, 1, ...")] = 1,
     propensity: options.Propensity = "0.55,1.5",
     propensity_from: options.PropensityFrom = "train",
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the report here; - prints it.")
     ] = None,
@@ -53,8 +50,7 @@ def compare(
     chosen = comparison.entrants(
         options.names(methods), options.names(peers), options.settings(set_)
     )
-    columns = options.columns(text, label, path, numbers, label_separator)
-    train_data, test_data = read_split(train, test, columns=columns)
+    train_data, test_data = read_split(train, test, columns=columns.over())
     report = comparison.compare(
         train_data,
         test_data,

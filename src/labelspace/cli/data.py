@@ -22,13 +22,10 @@ File = Annotated[Path, typer.Argument(help="A data file of any format that label
 
 
 @app.command()
+@options.with_columns
 def info(
+    columns: options.ColumnOptions,
     file: File,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Statistics as papers print them; checks every line on the way.
@@ -38,8 +35,7 @@ def info(
     from labelspace.data import read
     from labelspace.data.stats import statistics
 
-    columns = options.columns(text, label, path, numbers, label_separator)
-    found = statistics(read(file, columns=columns))
+    found = statistics(read(file, columns=columns.over()))
     if as_json:
         print_json(found)
     else:
@@ -47,17 +43,14 @@ def info(
 
 
 @app.command()
+@options.with_columns
 def convert(
+    columns: options.ColumnOptions,
     source: File,
     target: Annotated[Path, typer.Argument(help="Ends in .txt, .jsonl (also .gz) or .parquet.")],
     features: Annotated[
         str, typer.Option("--features", help="Turn text into numbers (tfidf, hashing) for XC text.")
     ] = "none",
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
     label_names: Annotated[
         Path | None, typer.Option(help="Names of numbered labels, a line each.")
     ] = None,
@@ -73,11 +66,10 @@ def convert(
     from labelspace.data import read, write
     from labelspace.features.pipeline import pipeline_for
 
-    columns = options.columns(text, label, path, numbers, label_separator)
     names = None
     if label_names is not None:
         names = label_names.read_text(encoding="utf-8").splitlines()
-    dataset = read(source, columns=columns, label_names=names)
+    dataset = read(source, columns=columns.over(), label_names=names)
     if features != "none":
         X = pipeline_for(dataset, features).fit_transform(dataset)
         dataset = replace(dataset, features=X, texts=None)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from labelspace.tagger import Tagger
 
 
+@options.with_columns
 def evaluate(
+    columns: options.ColumnOptions,
     model: options.Model,
     data: Annotated[Path, typer.Argument(help="Test data with labels.")],
     k: Annotated[str, typer.Option(help="Cut-offs.")] = "1,3,5",
@@ -29,11 +31,6 @@ def evaluate(
     levels: Annotated[
         bool, typer.Option("--levels", help="Also level by level of the taxonomy.")
     ] = False,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Precision, nDCG, recall, PSP and coverage at k, for all labels and by frequency.
@@ -57,7 +54,7 @@ def evaluate(
     chosen = None if threshold is None else options.threshold(threshold)
     tagger = load(model)
     least = None if chosen is None else tagger.least_score(chosen)
-    test = tagger.read(data, options.columns(text, label, path, numbers, label_separator))
+    test = tagger.read(data, columns.over())
     # A set may be larger than the cut-offs: with a threshold, as many are ranked as `predict` does.
     ranking = tagger.predict(test, max(ks) if least is None else max(*ks, RANKED))
     found = metrics.evaluate(

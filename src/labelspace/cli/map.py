@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from labelspace.tagger import Tagger
 
 
+@options.with_columns
 def map_labels(
+    columns: options.ColumnOptions,
     model: options.Model,
     out: Annotated[Path, typer.Option("--out", "-o", help="A page, .html, or a picture, .png.")],
     tree: Annotated[
@@ -26,11 +28,6 @@ def map_labels(
         Path | None,
         typer.Option(help="Training data, for frequencies and a taxonomy the model lacks."),
     ] = None,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
 ) -> None:
     """Draw the labels in the Poincare disk, for models that put labels into a space.
 
@@ -54,7 +51,7 @@ def map_labels(
     if data is not None:
         dataset = read(
             data,
-            columns=options.columns(text, label, path, numbers, label_separator),
+            columns=columns.over(),
             label_names=tagger.label_names,
             unknown_labels="extend",
             n_features=tagger.pipeline.n_numeric or None,

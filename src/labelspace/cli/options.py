@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,15 +16,8 @@ from labelspace.errors import ParameterError
 if TYPE_CHECKING:
     from labelspace.data import Columns
 
-Text = Annotated[str, typer.Option("--text", help="Text columns of a table, e.g. title,body.")]
-Label = Annotated[str, typer.Option("--label", help="Label columns, e.g. labels or brand.")]
-Separator = Annotated[
-    str | None, typer.Option("--label-separator", help="What separates labels within a cell.")
-]
-PathLevels = Annotated[
-    str, typer.Option("--path", help="Columns of a category path, top level first, e.g. L0,L1,L2.")
-]
-Numbers = Annotated[str, typer.Option("--numbers", help="Numeric columns to use as features.")]
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
 Features = Annotated[
     str | None,
     typer.Option(
@@ -71,20 +67,71 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def columns(
-    text: str = "", label: str = "", path: str = "", numbers: str = "", separator: str | None = None
-) -> Columns:
-    """What the options say about the columns of a table; what they leave out stays default."""
-    from labelspace.data import Columns
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What the command line says about the columns of a table."""
 
-    given = {
-        "text": names(text),
-        "labels": names(label),
-        "path": names(path),
-        "numbers": names(numbers),
-    }
-    chosen = {key: value for key, value in given.items() if value}
-    return Columns(**chosen, label_separator=separator)  # type: ignore[arg-type]
+    given: dict[str, Any]
+
+    def over(self, known: Columns | None = None) -> Columns:
+        """The columns to read: as given, and where nothing is given, as already known."""
+        from labelspace.data import Columns
+
+        return replace(known or Columns(), **self.given)
+
+
+def _column(flag: str, help: str, metavar: str) -> Any:
+    return Annotated[str | None, typer.Option(flag, help=help, metavar=metavar)]
+
+
+# Field of Columns -> its option. Those of several names take them separated by commas.
+_COLUMNS = {
+    "text": _column("--text", "Text columns of a table, e.g. title,body.", "NAMES"),
+    "labels": _column("--label", "Label columns, e.g. labels or brand.", "NAMES"),
+    "path": _column(
+        "--path", "Columns of a category path, top level first, e.g. L0,L1,L2.", "NAMES"
+    ),
+    "numbers": _column("--numbers", "Numeric columns to use as features.", "NAMES"),
+    "id": _column("--id", "Column that identifies an example.", "NAME"),
+    "label_separator": _column(
+        "--label-separator", "What separates labels within a cell, e.g. ';'.", "TEXT"
+    ),
+    "path_separator": _column(
+        "--path-separator", "What separates levels within a path cell, e.g. '>'.", "TEXT"
+    ),
+    "delimiter": _column("--delimiter", "What separates the cells of a CSV row.", "CHARACTER"),
+    "encoding": _column("--encoding", "Encoding of a text file, e.g. cp1252.", "NAME"),
+}
+_SEVERAL = ("text", "labels", "path", "numbers")
+
+
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options on columns; its parameter `columns` receives a ColumnOptions."""
+    signature = inspect.signature(command, eval_str=True)
+    before = [each for each in signature.parameters.values() if each.name != "columns"]
+    options = [
+        inspect.Parameter(f"columns_{field}", KEYWORD, default=None, annotation=kind)
+        for field, kind in _COLUMNS.items()
+    ]
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> None:
+        given = {field: values.pop(f"columns_{field}") for field in _COLUMNS}
+        command(
+            **values,
+            columns=ColumnOptions(
+                {
+                    field: names(text) if field in _SEVERAL else text
+                    for field, text in given.items()
+                    if text is not None
+                }
+            ),
+        )
+
+    parameters = [each.replace(kind=KEYWORD) for each in before] + options
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+    return wrapped
 
 
 def settings(pairs: Sequence[str] | None) -> dict[str, str]:

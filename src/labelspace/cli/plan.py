@@ -12,16 +12,13 @@ from labelspace.cli.output import print_json, print_table, say
 from labelspace.methods import DEFAULT_METHOD
 
 
+@options.with_columns
 def plan(
+    columns: options.ColumnOptions,
     data: Annotated[Path, typer.Argument(help="Training data.")],
     method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = DEFAULT_METHOD,
     set_: options.Settings = None,
     features: options.Features = None,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate the memory that `train` would take at its peak, by purpose.
@@ -36,7 +33,7 @@ def plan(
 
     cls = method_class(method)
     model = cls(**cls.parse_parameters(options.settings(set_)))
-    dataset = read(data, columns=options.columns(text, label, path, numbers, label_separator))
+    dataset = read(data, columns=columns.over())
     chosen = model.text_features() if features is None else features
     pipeline = pipeline_for(dataset, chosen)
     shape = Shape.of(pipeline.fit_transform(dataset), dataset.labels)

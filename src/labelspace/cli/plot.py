@@ -53,17 +53,14 @@ def history(
 
 
 @app.command("reliability")
+@options.with_columns
 def reliability(
+    columns: options.ColumnOptions,
     model: options.Model,
     data: Annotated[Path, typer.Argument(help="Test data with labels.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A name that ends in .html or .png.")],
     top: Annotated[int, typer.Option(min=1, help="How many labels of an example count.")] = 5,
     bins: Annotated[int, typer.Option(min=1, help="Into how many steps scores are cut.")] = 10,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
 ) -> None:
     """Draw the share of labels that are true against their score: at best, a diagonal.
 
@@ -76,7 +73,7 @@ def reliability(
     from labelspace.tagger import load
 
     tagger = load(model)
-    test = tagger.read(data, options.columns(text, label, path, numbers, label_separator))
+    test = tagger.read(data, columns.over())
     found = scores.reliability(tagger.predict(test, top), test.labels, bins=bins)
     title = f"{model.resolve().name} on {data.name}: {tagger.method.name}, best {top} labels"
     if out.suffix == ".png":

@@ -17,7 +17,9 @@ from labelspace.cli.output import progress_bar, say, say_threshold
 from labelspace.errors import ParameterError
 
 
+@options.with_columns
 def predict(
+    columns: options.ColumnOptions,
     model: options.Model,
     data: Annotated[Path, typer.Argument(help="New data; labels are not needed.")],
     top: Annotated[
@@ -36,11 +38,6 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="JSONL file; standard output if left out.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples in memory at a time.")] = 1024,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
 ) -> None:
     """Write the best labels of each example as JSONL, in constant memory.
 
@@ -61,8 +58,7 @@ def predict(
     chosen = _checked_threshold(threshold, threshold_for, valid)
     tagger = load(model)
     if valid is not None:
-        columns = options.columns(text, label, path, numbers, label_separator)
-        found = tagger.choose_threshold(valid, threshold_for or "micro-f1", columns=columns)
+        found = tagger.choose_threshold(valid, threshold_for or "micro-f1", columns=columns.over())
         say_threshold(found.facts())
     least = tagger.least_score(chosen)
     if top is None:
@@ -70,7 +66,7 @@ def predict(
     batches = iter_batches(
         data,
         batch_size=batch_size,
-        columns=options.columns(text=text, numbers=numbers),
+        columns=columns.over(),
         label_names=tagger.label_names,
         unknown_labels="drop",
         require_labels=False,

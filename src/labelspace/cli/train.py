@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from labelspace.methods.base import Method
 
 
+@options.with_columns
 def train(
+    columns: options.ColumnOptions,
     data: Annotated[Path, typer.Argument(help="Training data: JSONL, CSV, Parquet, XC text, ...")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
     method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = DEFAULT_METHOD,
@@ -35,11 +37,6 @@ def train(
     valid: Annotated[Path | None, typer.Option(help="Held-out data for early stopping.")] = None,
     budget: options.Budget = None,
     threshold_for: options.ThresholdFor = None,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
     checkpoint_minutes: Annotated[float, typer.Option(help="How often to checkpoint.")] = 5.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run stopped.")] = False,
@@ -81,7 +78,7 @@ def train(
                 features=features,
                 valid=valid,
                 threshold_for=threshold_for,
-                columns=options.columns(text, label, path, numbers, label_separator),
+                columns=columns.over(),
                 callbacks=[
                     Checkpoint(unfinished, minutes=checkpoint_minutes, resume=resume),
                     ProgressBar(progress),

@@ -12,7 +12,9 @@ from labelspace.cli.output import ProgressBar, Stages, print_json, progress_bar,
 from labelspace.errors import LabelspaceError
 
 
+@options.with_columns
 def update(
+    columns: options.ColumnOptions,
     model: options.Model,
     data: Annotated[Path, typer.Argument(help="More data; its labels may be new.")],
     out: Annotated[
@@ -21,11 +23,6 @@ def update(
             "--out", "-o", help="Where the new model goes; in place of MODEL if left out."
         ),
     ] = None,
-    text: options.Text = "",
-    label: options.Label = "",
-    path: options.PathLevels = "",
-    numbers: options.Numbers = "",
-    label_separator: options.Separator = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Learn from more examples without training anew, for methods that can (glas, dxml).
@@ -48,7 +45,7 @@ def update(
         with progress_bar() as progress:
             tagger.update(
                 data,
-                columns=options.columns(text, label, path, numbers, label_separator),
+                columns=columns.over(),
                 callbacks=[ProgressBar(progress)],
                 on_stage=stages,
             )

@@ -40,14 +40,17 @@ class Columns:
     """The columns of a table that labelspace reads; all others are ignored.
 
     text             joined by line breaks, missing values skipped
-    labels           their union; a list of names, or one name, or names with separators between
-    id               text or a whole number
+    labels           their union; a list of names, or one name, or names with separators between;
                      beside a path, a label of the column brand is `brand: NAME`, as a category may
                      bear the same name; the column `labels` holds names as they are
-    path             a category path: one list column, or one column a level, the root first
+    id               text or a whole number
+    path             a category path: one list column, or one column per level, the root first
     numbers          numeric columns that become the (dense) features
     label_separator  splits text cells into labels; None: "|" in CSV and TSV, no splitting
                      elsewhere; "": no splitting anywhere
+    path_separator   splits a text cell of the path column into levels; None: no splitting
+    delimiter        separates the cells of a CSV row; None: by the file's name
+    encoding         of a text file, as Python names it; None: UTF-8
 
     The default columns are used where they are present; a column named otherwise must exist.
     """
@@ -58,6 +61,9 @@ class Columns:
     path: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     label_separator: str | None = None
+    path_separator: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         # One name may be given as a plain string; tuple("title") would be five columns.
@@ -65,6 +71,28 @@ class Columns:
             names = getattr(self, group)
             names = (names,) if isinstance(names, str) else tuple(names)
             object.__setattr__(self, group, names)
+
+    def to_json(self) -> dict[str, Any]:
+        """What differs from the default, for a model's header."""
+        default = Columns()
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in vars(self).items()
+            if value != getattr(default, name)
+        }
+
+    @classmethod
+    def from_json(cls, kept: Any) -> Columns:
+        """The inverse of `to_json`; a DataError for anything else."""
+        groups = ("text", "labels", "path", "numbers")
+        for name, value in kept.items() if isinstance(kept, dict) else [("", None)]:
+            if name in groups:
+                fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            else:
+                fits = name in cls.__dataclass_fields__ and isinstance(value, str | None)
+            if not fits:
+                raise DataError(f"not the columns of a table: {name}={value!r}")
+        return cls(**kept)
 
     def wanted(self) -> set[str]:
         """Every column that may be read, for formats that can leave the others on disk."""
