@@ -72,6 +72,7 @@ class Tagger:
         self.label_counts = label_counts
         self.taxonomy = taxonomy
         self.facts = facts or {}
+        self.history: dict[str, Any] | None = None  # see `labelspace.nn.history.curves_of`
 
     def tag(self, text: str, k: int = 5, threshold: AtLeast = 0.0) -> list[Tag]:
         """The k best labels of a text, of those scored at least the threshold."""
@@ -231,6 +232,8 @@ class Tagger:
         documents: dict[str, Any] = {"features": pipeline, "labels": self.label_names}
         if self.taxonomy is not None:
             documents["taxonomy"] = list(self.taxonomy.pairs())
+        if self.history is not None:
+            documents["history"] = self.history
         store.save(store.Bundle(header, arrays, documents), directory)
 
     @classmethod
@@ -248,7 +251,9 @@ class Tagger:
         facts = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
         names, pairs = bundle.documents["labels"], bundle.documents.get("taxonomy")
         taxonomy = None if pairs is None else Taxonomy.from_names(pairs, names)
-        return cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts)
+        tagger = cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts)
+        tagger.history = bundle.documents.get("history")
+        return tagger
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Tagger:

@@ -19,6 +19,7 @@ from labelspace.methods import DEFAULT_METHOD
 from labelspace.methods.base import Method, Shape
 from labelspace.methods.registry import method_class
 from labelspace.nn.callbacks import Callback
+from labelspace.nn.history import History, curves_of
 from labelspace.tagger import Tagger
 
 _HELD_OUT = 0.1  # of the training data, where a threshold is wanted and no data are given for it
@@ -74,6 +75,8 @@ def train(
     )
     facts["seconds"] = round(time.monotonic() - start, 3)
     tagger = _fitted_tagger(dataset, pipeline, model, facts)
+    if any(isinstance(callback, History) for callback in callbacks):
+        tagger.history = curves_of(model)
     if threshold_for is not None and held_out is not None:
         on_stage("choosing a threshold")
         tagger.choose_threshold(held_out, threshold_for)
