@@ -85,7 +85,7 @@ def _curves(curves: Curves, title: str) -> Figure:
     width, height = _INCHES_A_PANEL
     size = (width * max(1, columns), height * max(1, lines))
     figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)
     for place, panel in enumerate(panels):
         _draw(figure.add_subplot(lines, columns, place + 1), panel)
     return figure
