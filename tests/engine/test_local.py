@@ -139,10 +139,16 @@ def test_neither_interrupt_nor_kill_leaves_a_process(tmp_path, how, task):
         f"from support.engine_tasks import {task}\n"
         f"LocalEngine(2).map({task}, [1, 2, 3], shared={{'folder': Path({str(tmp_path)!r})}})\n"
     )
-    caller = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    caller = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
     try:
-        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
-        pids = [int(path.name) for path in tmp_path.iterdir()]
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 3)
+        pids = [int(path.name) for path in tmp_path.iterdir() if path != temporary]
         assert all(alive(pid) for pid in pids)
         caller.send_signal(how)
         error = caller.communicate(timeout=60)[1].decode()
