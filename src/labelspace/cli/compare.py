@@ -101,10 +101,12 @@ def compare(
             say(f"error: {stopped_by(stop)}; {_what_is_kept(kept, done)}")
             raise SystemExit(exit_code(stop)) from None
         report["data"] = {"name": data_set_name(train), **report["data"]}
-        _write(report, json_file, html_file)
+        try:
+            _write(report, json_file, html_file)
+        finally:  # also where the disk is full
+            print_json(report) if printed else _print_report(report)
         if kept is not None:
             kept.unlink(missing_ok=True)
-    print_json(report) if printed else _print_report(report)
     failed = [result["name"] for result in done if "error" in result]
     if len(failed) == len(done):
         raise LabelspaceError("every entrant failed")
