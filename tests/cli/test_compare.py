@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -186,20 +187,21 @@ def wait_until(true):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_stopped_comparison_leaves_its_finished_runs_and_nothing_else(shop, how):
+def test_a_stopped_comparison_leaves_its_finished_runs_and_nothing_else(
+    shop, how, compare, monkeypatch
+):
     pytest.importorskip("torch", reason="extra 'neural' is not installed")
     temporary, kept = shop / "tmp", shop / "r.json.state"
     temporary.mkdir()
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    base = [
-        *(sys.executable, "-m", "labelspace", "compare", "--train", str(shop / "train.jsonl")),
-        *("--test", str(shop / "test.jsonl"), "--json", str(shop / "r.json")),
-    ]
     process = subprocess.Popen(
-        [*base, "--methods", "most-common,glas", *ENDLESS],
+        [
+            *(sys.executable, "-m", "labelspace", "compare", "--train", str(shop / "train.jsonl")),
+            *("--test", str(shop / "test.jsonl"), "--json", str(shop / "r.json")),
+            *("--methods", "most-common,glas", *ENDLESS),
+        ],
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env={**os.environ, "TMPDIR": str(temporary)},
         # A shell's background job is started with Ctrl-C ignored, and so would this be.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
@@ -222,15 +224,10 @@ def test_a_stopped_comparison_leaves_its_finished_runs_and_nothing_else(shop, ho
         assert f"kept in {kept}: repeat the command with --resume" in error
         assert "Traceback" not in error
         assert not left
-    again = subprocess.run(
-        [*base, "--methods", "most-common", "--resume"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-        timeout=120,
-    )
-    assert "started" not in again.stderr
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    code, _, error = compare("--methods", "most-common", "--json", shop / "r.json", "--resume")
+    assert code == 0, error
+    assert "started" not in error
     assert not list(temporary.glob("labelspace-compare-*"))
     assert not kept.exists()
     (entrant,) = json.loads((shop / "r.json").read_text())["entrants"]

@@ -197,7 +197,7 @@ def test_the_page_fits_a_phone(report):
     assert page.count("<table>") == page.count('<div class="scroll"><table>') > 3
     assert ".scroll { overflow-x: auto; max-width: 100%; }" in page
     assert "overflow-wrap: anywhere" in page  # a long name without blanks
-    assert "svg { width: 100%" in page
+    assert "grid-template-columns: minmax(0, max-content) minmax(4rem, 1fr) max-content" in page
 
 
 def _style(page):

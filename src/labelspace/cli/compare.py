@@ -71,15 +71,17 @@ def compare(
         raise ParameterError("there is nothing to compare: give --methods or --peers")
     printed = json_file is not None and str(json_file) == "-"
     json_file = None if printed else json_file
-    for target in (json_file, html_file):
-        _check_target(target)
     kept = state or _beside(json_file or html_file)
+    for target in (json_file, html_file, kept):
+        _check_target(target)
     if kept is None and resume:
         raise ParameterError("--resume needs the report's --json FILE, or --state FILE")
     if kept is not None:
         if restart:
             kept.unlink(missing_ok=True)
         check_state(kept, resume)
+        if resume and not kept.exists():
+            say(f"there is no unfinished comparison in {kept}: starting from the beginning")
     done: list[dict[str, Any]] = []
     with termination_as_interrupt():
         try:

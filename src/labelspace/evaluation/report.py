@@ -20,13 +20,16 @@ th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e3e6
          white-space: nowrap; }
 th:first-child, td:first-child, td.text { text-align: left; }
 td.text { white-space: normal; min-width: 14rem; }
-svg { width: 100%; max-width: 44rem; height: auto; display: block; }
+.bars { display: grid; grid-template-columns: minmax(0, max-content) minmax(4rem, 1fr) max-content;
+        gap: .3rem .6rem; max-width: 44rem; font-variant-numeric: tabular-nums; }
+.bar i { display: block; height: 1.1em; margin-top: .2em; border-radius: 2px; background: #3a6ea5; }
 td.best { font-weight: 700; background: #eaf4ea; }
-.peer { color: #68707f; } .bar { fill: #3a6ea5; } .bar.peer { fill: #b8bfca; }
+.peer { color: #68707f; } .bar.peer i { background: #b8bfca; }
 p.note { color: #68707f; }
 @media (prefers-color-scheme: dark) {
   body { color: #e4e7ec; background: #14171d; } th, td { border-color: #2b303a; }
-  td.best { background: #1e3324; } .bar { fill: #6fa3d8; } .bar.peer { fill: #4a5160; }
+  td.best { background: #1e3324; } .bar i { background: #6fa3d8; }
+  .bar.peer i { background: #4a5160; }
 }
 """
 # At 1, nDCG is P and PSnDCG is PSP.
@@ -242,17 +245,10 @@ def _leads(value: float | None, leader: float | None) -> bool:
 
 
 def _bars(entrants: _Entrants, key: str) -> str:
-    height, left, width = 26, 150, 460
-    bars = []
-    for place, e in enumerate(entrants):
-        y, length = place * height, e[key] / 100 * width
-        bars.append(
-            f'<text x="{left - 8}" y="{y + 17}" text-anchor="end" fill="currentColor">'
-            f"{escape(e['name'])}</text>"
-            f'<rect class="bar {escape(e["kind"])}" x="{left}" y="{y + 4}" width="{length:.1f}" '
-            f'height="{height - 8}" rx="2"/>'
-            f'<text x="{left + length + 6:.1f}" y="{y + 17}" fill="currentColor">'
-            f"{escape(with_deviation(e, key))}</text>"
-        )
-    size = f'viewBox="0 0 {left + width + 130} {height * len(entrants)}"'
-    return f'<svg {size} font-size="14" role="img" aria-label="{key}">{"".join(bars)}</svg>'
+    bars = "".join(
+        f'<span>{escape(e["name"])}</span><div class="bar {escape(e["kind"])}">'
+        f'<i style="width:{min(max(e[key], 0.0), 100.0):.1f}%"></i></div>'
+        f"<span>{escape(with_deviation(e, key))}</span>"
+        for e in entrants
+    )
+    return f'<div class="bars">{bars}</div>'
