@@ -12,13 +12,14 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.data import xc
+from labelspace.data import frames, xc
 from labelspace.data._files import PathLike, opened
 from labelspace.data.cache import cached
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
 from labelspace.data.tables import (
     DEFAULT_COLUMNS,
+    IN_MEMORY,
     TABLE_FORMATS,
     ReadOptions,
     Table,
@@ -46,7 +47,7 @@ _TRAIN_ROWS, _TEST_ROWS = r"(.*[_-])?trSplit", r"(.*[_-])?tstSplit"
 
 
 def read(
-    path: PathLike,
+    source: frames.Source,
     *,
     columns: Columns = DEFAULT_COLUMNS,
     label_names: Sequence[str] | None = None,
@@ -59,6 +60,9 @@ def read(
     zero_based: xc.ZeroBased = "auto",
 ) -> Dataset:
     """A whole file: JSON lines, CSV, TSV, Parquet, XC text, a matrix pair or svmlight.
+
+    A table in memory is read by the rules for files: a DataFrame (pandas, polars), another object
+    with the Arrow interface, or a list of dictionaries.
 
     columns         which columns of a table mean what
     label_names     the known labels, in order; without them a table's labels are sorted by name
@@ -81,7 +85,9 @@ def read(
         n_labels=n_labels,
         zero_based=zero_based,
     )
-    place = Path(path)
+    if not frames.is_path(source):
+        return _with_taxonomy(_load(source, IN_MEMORY, options), options.taxonomy, None)
+    place = Path(cast(PathLike, source))
     if place.is_dir():
         raise DataError("this is a directory; read_split reads its train and test set", path=place)
     dataset = _load(place, recognise(place), options)
@@ -89,7 +95,7 @@ def read(
 
 
 def iter_batches(
-    path: PathLike,
+    source: frames.Source,
     *,
     batch_size: int = 1024,
     columns: Columns = DEFAULT_COLUMNS,
@@ -100,7 +106,7 @@ def iter_batches(
     n_labels: int | None = None,
     zero_based: xc.ZeroBased = "auto",
 ) -> Iterator[Dataset]:
-    """The same file a batch at a time, in memory that does not grow with it; no taxonomy.
+    """The same file or table a batch at a time, in memory that does not grow; no taxonomy.
 
     Without `label_names` those of a table grow in order of appearance: ids stay what they are
     from batch to batch. svmlight, which does not say its sizes, needs both.
@@ -115,7 +121,9 @@ def iter_batches(
         n_features=n_features,
         n_labels=n_labels,
     )
-    place = Path(path)
+    if not frames.is_path(source):
+        return Table(source, IN_MEMORY, options).batches(batch_size)
+    place = Path(cast(PathLike, source))
     kind = recognise(place)
     if kind in TABLE_FORMATS:
         return Table(place, kind, options).batches(batch_size)
@@ -134,13 +142,13 @@ def iter_batches(
 
 
 def read_split(
-    directory_or_train: PathLike,
-    test: PathLike | None = None,
+    directory_or_train: frames.Source,
+    test: frames.Source | None = None,
     *,
     split: int | None = None,
     **options: Any,
 ) -> tuple[Dataset, Dataset]:
-    """Training and test set: of two files, or of a directory that holds both.
+    """Training and test set: of two files or tables, or of a directory that holds both.
 
     In a directory: train.* and test.*, or trn_X_Xf/trn_X_Y and tst_X_Xf/tst_X_Y, or one data file
     with trSplit and tstSplit, of which `split` chooses a column. labels.txt names numbered labels.
@@ -149,15 +157,17 @@ def read_split(
     The further options are those of `read`.
     """
     asked = ReadOptions(**options)
-    place = Path(directory_or_train)
+    train = _place(directory_or_train)
+    folders: tuple[Path | None, Path | None]
     if test is not None:
-        sets = _load_two(place, Path(test), asked)
-        folders = (place.parent, Path(test).parent)
-    elif place.is_dir():
-        sets = _load_directory(place, split, asked)
-        folders = (place, place)
+        sets = _load_two(train, _place(test), asked)
+        folders = (_folder(train), _folder(_place(test)))
+    elif isinstance(train, Path) and train.is_dir():
+        sets = _load_directory(train, split, asked)
+        folders = (train, train)
     else:
-        raise DataError("expected a directory, or the test set as a second file", path=place)
+        path = train if isinstance(train, Path) else frames.NAME
+        raise DataError("expected a directory, or the test set as a second file", path=path)
     return (
         _with_taxonomy(sets[0], asked.taxonomy, folders[0]),
         _with_taxonomy(sets[1], asked.taxonomy, folders[1]),
@@ -211,10 +221,20 @@ def _stem(path: Path) -> str:
 # One file -------------------------------------------------------------------------------------
 
 
-def _load(path: Path, kind: str, options: ReadOptions) -> Dataset:
-    """The file without a hierarchy from elsewhere."""
+def _place(source: frames.Source) -> Any:
+    """A file's path; a table in memory stays what it is."""
+    return Path(cast(PathLike, source)) if frames.is_path(source) else source
+
+
+def _folder(source: Any) -> Path | None:
+    return source.parent if isinstance(source, Path) else None
+
+
+def _load(source: Any, kind: str, options: ReadOptions) -> Dataset:
+    """The file or table without a hierarchy from elsewhere."""
     if kind in TABLE_FORMATS:
-        return Table(path, kind, options).read()
+        return Table(source, kind, options).read()
+    path = source
     n_features, n_labels = options.n_features, options.label_count
     if kind == "matrix":
         pair = _load_pair(path, n_labels, options.require_labels)
@@ -273,26 +293,29 @@ def _named(dataset: Dataset, names: Sequence[str] | None) -> Dataset:
     return dataset if names is None else replace(dataset, label_names=tuple(names))
 
 
-def _with_taxonomy(dataset: Dataset, choice: PathLike | None, folder: Path) -> Dataset:
+def _with_taxonomy(dataset: Dataset, choice: PathLike | None, folder: Path | None) -> Dataset:
     """The hierarchy that was asked for; one from category paths is replaced only by name."""
     if choice is None:
         return replace(dataset, taxonomy=None)
-    if choice == "auto" and dataset.taxonomy is not None:
+    if choice == "auto" and (dataset.taxonomy is not None or folder is None):
         return dataset
-    return replace(dataset, taxonomy=find_taxonomy(choice, folder, dataset.names()))
+    found = find_taxonomy(choice, folder or Path(), dataset.names())
+    return replace(dataset, taxonomy=found)
 
 
 # Two files ------------------------------------------------------------------------------------
 
 
 def _load_two(
-    train_path: Path, test_path: Path, options: ReadOptions, names_file: Path | None = None
+    train_path: Any, test_path: Any, options: ReadOptions, names_file: Path | None = None
 ) -> tuple[Dataset, Dataset]:
-    kinds = recognise(train_path), recognise(test_path)
+    sources = train_path, test_path
+    kinds = [recognise(each) if isinstance(each, Path) else IN_MEMORY for each in sources]
     named = [kind in TABLE_FORMATS for kind in kinds]
     if named[0] != named[1]:
         what = "named" if named[1] else "numbered"
-        raise DataError(f"its labels are {what}, those of {train_path} not", path=test_path)
+        called = [each if isinstance(each, Path) else frames.NAME for each in sources]
+        raise DataError(f"its labels are {what}, those of {called[0]} not", path=called[1])
     if named[0]:
         train = _load(train_path, kinds[0], options)
         rule = "extend" if options.label_names is None else options.unknown_labels
@@ -302,7 +325,7 @@ def _load_two(
         )
         return train, _load(test_path, kinds[1], options)
     names = _names_from(names_file, options)
-    if kinds == ("svmlight", "svmlight"):
+    if kinds == ["svmlight", "svmlight"]:
         options = _with_common_sizes(train_path, test_path, options, len(names or ()))
     train = _load(train_path, kinds[0], options)
     test = _checked(_load(test_path, kinds[1], options), train.n_features, train.n_labels)
