@@ -64,7 +64,7 @@ def test_what_is_not_recognised(tmp_path: Path) -> None:
         read(put(tmp_path / "a.csv", ""))
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "absent.jsonl")
-    with pytest.raises(DataError, match="directory; read_split"):
+    with pytest.raises(DataError, match="directory, expected a file"):
         read(tmp_path)
 
 

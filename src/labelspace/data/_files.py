@@ -8,6 +8,7 @@ import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -16,6 +17,21 @@ from labelspace.errors import DataError
 PathLike = str | os.PathLike[str]
 
 GZIP_MAGIC = b"\x1f\x8b"
+LINE_BYTES = 1 << 28  # no row is that long: such a file has no line ends, or means harm
+
+
+def limited_lines(stream: IO[bytes], path: PathLike) -> Iterator[tuple[int, bytes]]:
+    """Yield (number, line with its end), and raise a DataError where a line has no end in sight."""
+    for number, line in enumerate(iter(partial(stream.readline, LINE_BYTES + 1), b""), 1):
+        if len(line) > LINE_BYTES:
+            raise endless_line(path, number)
+        yield number, line
+
+
+def endless_line(path: PathLike, line: int) -> DataError:
+    """The error for a line longer than LINE_BYTES."""
+    message = f"a line of more than {LINE_BYTES >> 20} MB; end each row with a line break"
+    return DataError(message, path=str(path), line=line)
 
 
 @contextmanager

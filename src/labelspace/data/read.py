@@ -12,8 +12,9 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.data import frames, xc
+from labelspace.data import delimited, frames, xc
 from labelspace.data._files import PathLike, opened
+from labelspace.data._text import beginning
 from labelspace.data.cache import cached
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
@@ -38,8 +39,11 @@ _TABLE_SUFFIXES = {
     ".json": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".tab": "tsv",
     ".parquet": "parquet",
 }
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
+_PACKED = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # ZIP, and the older format of spreadsheets
 _SVMLIGHT_SUFFIXES = (".svm", ".svmlight", ".libsvm")
 _DATA_SUFFIXES = (*_TABLE_SUFFIXES, *_SVMLIGHT_SUFFIXES, ".txt")
 _TRAIN, _TEST = r"(.*[_-])?train|trn_X_(Xf|Y)", r"(.*[_-])?test|tst_X_(Xf|Y)"
@@ -89,7 +93,8 @@ def read(
         return _with_taxonomy(_load(source, IN_MEMORY, options), options.taxonomy, None)
     place = Path(cast(PathLike, source))
     if place.is_dir():
-        raise DataError("this is a directory; read_split reads its train and test set", path=place)
+        message = "this is a directory, expected a file; name one of the files in it"
+        raise DataError(message, path=place)
     dataset = _load(place, recognise(place), options)
     return _with_taxonomy(dataset, options.taxonomy, place.parent)
 
@@ -193,12 +198,17 @@ def recognise(path: Path) -> str:
         head = stream.read(1 << 12)
     if head.startswith(b"PAR1"):
         return "parquet"
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    suffix = _suffix(path)
+    if head.startswith(_PACKED):
+        what = "a spreadsheet; save it as CSV" if suffix in _SPREADSHEETS else "packed; unpack it"
+        raise DataError(f"this is {what} first", path=path)
+    start = beginning(head).lstrip()
     if not start:
         raise DataError("the file is empty", path=path)
-    if start.startswith(b"{"):
+    if start.startswith("{"):
         return "jsonl"
-    suffix = _suffix(path)
+    if _TABLE_SUFFIXES.get(suffix) not in delimited.DELIMITERS and re.match(r"\[\s*\{", start):
+        return "json"
     if suffix in _TABLE_SUFFIXES:
         return _TABLE_SUFFIXES[suffix]
     found = xc.sniff(path)
@@ -206,8 +216,10 @@ def recognise(path: Path) -> str:
         return found
     if suffix in _SVMLIGHT_SUFFIXES:
         return "svmlight"  # its reader says what is wrong
+    if delimited.looks_like_table(start):
+        return "csv"
     message = "this is neither JSON lines, Parquet, XC text, a matrix nor svmlight"
-    raise DataError(f"{message}; CSV and TSV are told by their suffix", path=path)
+    raise DataError(f"{message}; CSV and TSV need a first line that names the columns", path=path)
 
 
 def _suffix(path: Path) -> str:
