@@ -21,7 +21,7 @@ class Vocabulary:
         self.source = source
         self.dropped = 0
 
-    def ids(self, names: Iterable[str], line: int) -> set[int]:
+    def ids(self, names: Iterable[str], line: int | None = None) -> set[int]:
         """Each id once: lists in the wild repeat a label."""
         index = self.index
         found = set()
