@@ -129,20 +129,6 @@ def _with_sorted_names(dataset: Dataset) -> Dataset:
 # Records in -----------------------------------------------------------------------------------
 
 
-def read_names(path: Path) -> list[str]:
-    """Label names, one a line, in the order of their numbers."""
-    lines: dict[str, int] = {}
-    for line, text in text_lines(path):
-        name = text.rstrip("\r\n")
-        if not name:
-            raise DataError("a label name is empty", path=path, line=line)
-        if name in lines:
-            message = f"{name!r} is already the name on line {lines[name]}; names must differ"
-            raise DataError(message, path=path, line=line)
-        lines[name] = line
-    return list(lines)
-
-
 def _records(source: Any, kind: str, parser: RowParser) -> Iterator[Record]:
     """The rows of a table; fills in which columns it has."""
     if kind == IN_MEMORY:

@@ -29,7 +29,7 @@ class Vocabulary:
             self._names = tuple(self.index)
         return self._names
 
-    def ids(self, names: Iterable[str], line: int) -> set[int]:
+    def ids(self, names: Iterable[str], line: int | None = None) -> set[int]:
         """Each id once: lists in the wild repeat a label."""
         index = self.index
         found = set()
