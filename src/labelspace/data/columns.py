@@ -51,6 +51,7 @@ class Columns:
     path_separator   splits a text cell of the path column into levels; None: no splitting
     delimiter        separates the cells of a CSV row; None: by the file's name
     encoding         of a text file, as Python names it; None: UTF-8
+    optional         names from above that a table may lack; a warning names those it does
 
     The default columns are used where they are present; a column named otherwise must exist.
     """
@@ -64,6 +65,7 @@ class Columns:
     path_separator: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    optional: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # One name may be given as a plain string; tuple("title") would be five columns.
@@ -78,7 +80,7 @@ class Columns:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in vars(self).items()
-            if value != getattr(default, name)
+            if name != "optional" and value != getattr(default, name)
         }
 
     @classmethod
@@ -89,7 +91,8 @@ class Columns:
             if name in groups:
                 fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
             else:
-                fits = name in cls.__dataclass_fields__ and isinstance(value, str | None)
+                known = name in cls.__dataclass_fields__ and name != "optional"
+                fits = known and isinstance(value, str | None)
             if not fits:
                 raise DataError(f"not the columns of a table: {name}={value!r}")
         return cls(**kept)
@@ -106,6 +109,10 @@ class Columns:
 
     def asked_for(self, require_labels: bool) -> list[str]:
         """The columns that must exist because the user named them."""
+        return [name for name in self.named(require_labels) if name not in self.optional]
+
+    def named(self, require_labels: bool) -> list[str]:
+        """Return the columns that are not the default ones; labels only if they are required."""
         default = Columns()
         names = list(self.numbers)
         if self.text != default.text:
@@ -148,9 +155,18 @@ class RowParser:
         for name in columns.asked_for(self.require_labels):
             if name not in self.present:
                 raise self._no_column(name)
+        self._warn_of_absent()
         if self.require_labels and self.present.isdisjoint((*columns.labels, *columns.path)):
             wanted = columns.labels[0] if columns.labels else "labels"
             raise self._error(f"there is no label column {wanted!r}{hint(wanted, self.present)}")
+
+    def _warn_of_absent(self) -> None:
+        """Log the optional columns that the table lacks."""
+        wanted = dict.fromkeys(self.columns.named(self.require_labels))
+        absent = [name for name in wanted if name not in self.present]
+        if absent:
+            names = ", ".join(map(repr, absent))
+            logger.warning("%s: there is no column %s; read without it", self.source, names)
 
     def require_content(self) -> None:
         """An example needs something to learn from: text, numbers or features."""

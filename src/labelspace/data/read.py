@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data import frames, xc
 from labelspace.data._files import PathLike, opened
+from labelspace.data._layout import MAX_COLUMNS
 from labelspace.data.cache import cached
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
@@ -127,16 +128,17 @@ def iter_batches(
     kind = recognise(place)
     if kind in TABLE_FORMATS:
         return Table(place, kind, options).batches(batch_size)
-    if kind == "matrix":
-        raise DataError("a matrix pair cannot be read in batches; use read", path=place)
-    if kind == "xc":
+    if kind == "matrix":  # two files side by side are read whole
+        batches = _load_pair(place, options.label_count, require_labels).batches(batch_size)
+    elif kind == "xc":
         batches = xc.iter_xc(place, batch_size)
-    elif n_features is None or options.label_count is None:
-        raise ParameterError("n_features and n_labels are needed to read svmlight in batches")
     else:
-        batches = xc.iter_svmlight(
-            place, batch_size, n_features, options.label_count, zero_based=zero_based
-        )
+        height = options.label_count
+        if height is None and not require_labels:
+            height = MAX_COLUMNS
+        if n_features is None or height is None:
+            raise ParameterError("n_features and n_labels are needed to read svmlight in batches")
+        batches = xc.iter_svmlight(place, batch_size, n_features, height, zero_based=zero_based)
     sizes = (n_features, options.label_count)
     return (_named(_checked(batch, *sizes), label_names) for batch in batches)
 
