@@ -9,6 +9,7 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import print_facts, print_json, print_table, progress_bar, say
+from labelspace.cli.plain import plain
 from labelspace.errors import ParameterError
 
 app = typer.Typer(
@@ -113,7 +114,7 @@ def get(
         print_table(columns, rows)
         return
     with progress_bar() as progress:
-        task = progress.add_task(f"fetching {name}", total=None)
+        task = progress.add_task(plain(f"fetching {name}"), total=None)
         place = fetch(
             name,
             out,

@@ -58,6 +58,7 @@ class Columns:
                      column; "": no splitting
     delimiter        separates the cells of a CSV row; None: by the header line
     encoding         of a text file, as Python names it; None: UTF-8, or by its byte order mark
+    optional         names from above that a table may lack; a warning names those it does
 
     The default columns are used where they are present; a column named otherwise must exist.
     """
@@ -71,6 +72,7 @@ class Columns:
     path_separator: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    optional: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # One name may be given as a plain string; tuple("title") would be five columns.
@@ -85,7 +87,7 @@ class Columns:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in vars(self).items()
-            if value != getattr(default, name)
+            if name != "optional" and value != getattr(default, name)
         }
 
     @classmethod
@@ -96,7 +98,8 @@ class Columns:
             if name in groups:
                 fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
             else:
-                fits = name in cls.__dataclass_fields__ and isinstance(value, str | None)
+                known = name in cls.__dataclass_fields__ and name != "optional"
+                fits = known and isinstance(value, str | None)
             if not fits:
                 raise DataError(f"not the columns of a table: {name}={value!r}")
         return cls(**kept)
@@ -113,6 +116,10 @@ class Columns:
 
     def asked_for(self, require_labels: bool) -> list[str]:
         """The columns that must exist because the user named them."""
+        return [name for name in self.named(require_labels) if name not in self.optional]
+
+    def named(self, require_labels: bool) -> list[str]:
+        """Return the columns that are not the default ones; labels only if they are required."""
         default = Columns()
         names = list(self.numbers)
         if self.text != default.text:
@@ -156,6 +163,7 @@ class RowParser:
         """Called once all columns of the file are known."""
         columns = self.columns
         self.require_asked_for()
+        self._warn_of_absent()
         if self.require_labels and self.present.isdisjoint((*columns.labels, *columns.path)):
             wanted = columns.labels[0] if columns.labels else "labels"
             near = hint(wanted, self.present)
@@ -166,6 +174,14 @@ class RowParser:
         for name in self.columns.asked_for(self.require_labels):
             if name not in self.present:
                 raise self._no_column(name)
+
+    def _warn_of_absent(self) -> None:
+        """Log the optional columns that the table lacks."""
+        wanted = dict.fromkeys(self.columns.named(self.require_labels))
+        absent = [name for name in wanted if name not in self.present]
+        if absent:
+            names = ", ".join(map(repr, absent))
+            logger.warning("%s: there is no column %s; read without it", self.source, names)
 
     def require_content(self) -> None:
         """An example needs something to learn from: text, numbers or features."""

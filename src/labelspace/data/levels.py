@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_matrix, identity
@@ -51,6 +52,10 @@ class Levels:
 
     def ancestors(self) -> csr_matrix:
         """(labels, nodes): a one for each label's ancestors and for itself."""
+        return self._ancestors
+
+    @cached_property
+    def _ancestors(self) -> csr_matrix:
         n_nodes = self.edges.shape[0]
         reached = identity(n_nodes, np.float32, format="csr")
         step = (reached + self.edges).tocsr()
