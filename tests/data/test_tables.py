@@ -310,6 +310,23 @@ def test_broken_features(tmp_path: Path, rows: list[Any], line: int, message: st
     assert caught.value.line == line
 
 
+@pytest.mark.parametrize("size", [1, 2, 10])
+def test_empty_features_settle_nothing(tmp_path: Path, size: int) -> None:
+    labels = {"labels": ["x"]}
+    other = [{"features": {}}, {"features": {"colour": "red"}}, {"features": {}}, {}]
+    path = jsonl(tmp_path / "t.jsonl", *({"text": "t"} | labels | row for row in other))
+    assert read(path).features is None
+    assert [len(batch) for batch in iter_batches(path, batch_size=size)] == (
+        {1: [1] * 4, 2: [2, 2], 10: [4]}[size]
+    )
+    sparse = [{"features": {}}, {"features": {}}, {"features": {"1": 0.5}}]
+    path = jsonl(tmp_path / "t.jsonl", *({"text": "t"} | labels | row for row in sparse))
+    assert read(path).features.toarray().tolist() == [[0, 0], [0, 0], [0, 0.5]]
+    batches = list(iter_batches(path, batch_size=size, n_features=2))
+    stacked = np.vstack([batch.features.toarray() for batch in batches])
+    assert stacked.tolist() == [[0, 0], [0, 0], [0, 0.5]]
+
+
 def test_a_field_called_features_that_is_something_else_is_ignored(tmp_path: Path) -> None:
     for value in (["waterproof"], {"colour": "red"}, "light"):
         path = jsonl(tmp_path / "t.jsonl", {"text": "t", "labels": ["x"], "features": value})
@@ -354,6 +371,43 @@ def test_broken_json(
         read(path)
     assert (caught.value.line, caught.value.column) == (line, column)
     assert str(path) in str(caught.value)
+
+
+ARRAY = """[
+  {"text": "a", "labels": ["x"], "nested": [{"y": "]"}]},
+  {"text": "b",
+   "labels": []}
+
+]
+"""
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.jsonl", "t.txt"])
+def test_an_array_of_objects(tmp_path: Path, name: str) -> None:
+    for content in (ARRAY, json.dumps(json.loads(ARRAY)), "\n" + ARRAY):
+        (tmp_path / name).write_text(content)
+        assert read(tmp_path / name).texts == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "line", "message"),
+    [
+        (('"b"', "7"), 3, "'text' must be text"),
+        (('"b",', '"b"'), 4, "not valid JSON"),
+        (("]},\n", "]}\n"), 2, "expected a comma"),
+        (("\n]\n", ""), 5, "or the end of the JSON array"),
+        (("\n]\n", "] []"), 5, "or the end of the JSON array"),
+        (("\n]\n", ', "text"]'), 5, "expected a comma and another object"),
+        (('"b"', '"\\ud800"'), 3, "surrogate"),
+    ],
+)
+def test_a_broken_array(tmp_path: Path, damage: tuple[str, str], line: int, message: str) -> None:
+    path = tmp_path / "t.json"
+    assert ARRAY.count(damage[0]) == 1
+    path.write_text(ARRAY.replace(*damage).rstrip(" "))
+    with pytest.raises(DataError, match=message) as caught:
+        read(path)
+    assert abs((caught.value.line or 0) - line) <= 1
 
 
 def test_a_surrogate_pair_is_a_character(tmp_path: Path) -> None:
@@ -428,6 +482,43 @@ def test_a_missing_column_is_named_with_its_neighbour(tmp_path: Path) -> None:
             read(path, columns=Columns(text=("titel",), labels=("tags",), id="key"))
         with pytest.raises(DataError, match="no column 'width'"):
             read(path, columns=Columns(labels=("tags",), numbers=("width",)))
+
+
+@pytest.mark.parametrize("size", [1, 5, 5000])
+def test_a_misspelt_column_is_found_before_any_row_is_given(tmp_path: Path, size: int) -> None:
+    rows = [{"title": "t", "labels": []}] * 3000
+    columns = Columns(text=("title", "bodi"))
+    for source in (jsonl(tmp_path / "t.jsonl", *rows), rows):
+        with pytest.raises(DataError, match="no column 'bodi'"):
+            next(iter_batches(source, batch_size=size, columns=columns))
+    rows[900] = {"title": "t", "bodi": "late"}
+    path = jsonl(tmp_path / "t.jsonl", *rows)
+    assert len(next(iter_batches(path, batch_size=size, columns=columns))) == min(size, 3000)
+    assert len(read(path, columns=columns)) == 3000
+
+
+def test_labels_to_predict_for_are_not_checked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{"text": "t", "labels": cell} for cell in (3.5, [None], {"a": 1}, ["x", ""], True)]
+    path = jsonl(tmp_path / "t.jsonl", *rows, {"text": "t", "labels": ["x", "z"]})
+    with caplog.at_level(logging.WARNING):
+        for names in (None, ["x"]):
+            (batch,) = iter_batches(path, label_names=names, unknown_labels="drop")
+            assert len(batch) == 6
+            assert batch.labels[:5].nnz == 0
+    assert caplog.text == ""
+    with pytest.raises(DataError, match="must hold names"):
+        read(path)
+
+
+def test_batches_share_the_label_names(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "t.jsonl", *ROWS * 2)
+    names = ("apple", "mango", "zebra")
+    for known, expected in ((names, names), (None, ("zebra", "apple", "mango"))):
+        batches = list(iter_batches(path, batch_size=3, label_names=known))
+        assert batches[0].label_names == expected
+        assert batches[0].label_names is batches[1].label_names
 
 
 def test_prediction_input_needs_no_labels(tmp_path: Path) -> None:
