@@ -152,6 +152,7 @@ class RowParser:
     cells_are_text: bool = False
     require_labels: bool = True
     n_features: int | None = None
+    whole: bool = False  # all rows are kept in memory
     present: set[str] = field(default_factory=set)
     path_gaps: int = 0
     empty_names: int = 0

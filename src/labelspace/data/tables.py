@@ -30,7 +30,7 @@ from labelspace.data.columns import (
 )
 from labelspace.data.dataset import Dataset
 from labelspace.data.vocabulary import UNKNOWN_LABELS, Vocabulary
-from labelspace.errors import DataError, ParameterError
+from labelspace.errors import DataError, MemoryBudgetError, ParameterError
 
 IN_MEMORY = "memory"
 TABLE_FORMATS = ("jsonl", "json", "csv", "tsv", "parquet", IN_MEMORY)
@@ -38,6 +38,7 @@ TABLE_FORMATS = ("jsonl", "json", "csv", "tsv", "parquet", IN_MEMORY)
 _WIDTH_KEY = b"labelspace.n_features"  # in a Parquet file's schema metadata
 _CHUNK_ROWS = 4096
 _ROWS_AHEAD = 1000
+_LEAST_ROW_BYTES = 80  # in memory, of an example with an empty text and no labels
 _ARRAY_START, _ARRAY_NEXT = re.compile(r"\s*\[\s*(?=\{)"), re.compile(r"\s*,\s*(?=\{)")
 
 DEFAULT_COLUMNS = Columns()
@@ -95,6 +96,7 @@ class Table:
 
     def read(self) -> Dataset:
         """All rows; the labels are in the order of their names where none were given."""
+        self._gatherer.parser.whole = True
         for line, record in self._records:
             self._gatherer.add(line, record)
         self._gatherer.report()
@@ -251,6 +253,8 @@ def _parquet_records(parser: RowParser) -> Iterator[Record]:
             schema = file.schema_arrow
             parser.present.update(schema.names)
             parser.require_columns()
+            if parser.whole:
+                _refuse_too_many(file.metadata.num_rows, parser.source)
             if parser.n_features is None and _WIDTH_KEY in (schema.metadata or {}):
                 parser.n_features = int(schema.metadata[_WIDTH_KEY])
             wanted = [name for name in schema.names if name in parser.columns.wanted()]
@@ -262,6 +266,18 @@ def _parquet_records(parser: RowParser) -> Iterator[Record]:
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"not a readable Parquet file: {reason}", path=parser.source) from None
+
+
+def _refuse_too_many(rows: int, path: Path) -> None:
+    """A few bytes of Parquet can stand for very many equal rows."""
+    from labelspace.memory import available_bytes, in_words
+
+    needed, free = rows * _LEAST_ROW_BYTES, available_bytes()
+    if needed > free:
+        raise MemoryBudgetError(
+            f"{path}: {rows:,} rows need more than {in_words(needed)} and {in_words(free)} is "
+            "available; read a part of them, or in batches"
+        )
 
 
 def _frame_records(source: Any, parser: RowParser) -> Iterator[Record]:
