@@ -281,8 +281,8 @@ def _refuse_too_many(rows: int, path: Path) -> None:
 
 
 def _frame_records(source: Any, parser: RowParser) -> Iterator[Record]:
-    names = frames.column_names(source)
-    records = enumerate(frames.rows(source, parser.columns.wanted()), 1)
+    names, rows = frames.columns_and_rows(source, parser.columns.wanted())
+    records = enumerate(rows, 1)
     if names is None:
         return _settled(records, parser)
     parser.present.update(names)
