@@ -285,7 +285,9 @@ class RowParser:
         return names
 
     def _watch(self, column: str, marks: tuple[str, ...]) -> cells.LoneNames:
-        return self.lone_names.setdefault(column, cells.LoneNames(marks))
+        if column not in self.lone_names:
+            self.lone_names[column] = cells.LoneNames(marks)
+        return self.lone_names[column]
 
     def _name(self, value: Any, column: str, line: int) -> str:
         if isinstance(value, str):
