@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.data import xc
+from labelspace.data import frames, xc
 from labelspace.data._beside import (
     NAMES_FILE,
     Numbering,
@@ -31,6 +31,7 @@ from labelspace.data.dataset import Dataset
 from labelspace.data.name_files import name_lines, read_names
 from labelspace.data.tables import (
     DEFAULT_COLUMNS,
+    IN_MEMORY,
     TABLE_FORMATS,
     ReadOptions,
     Table,
@@ -55,7 +56,7 @@ _TRAIN_ROWS, _TEST_ROWS = r"(.*[_-])?trSplit", r"(.*[_-])?tstSplit"
 
 
 def read(
-    path: PathLike,
+    source: frames.Source,
     *,
     columns: Columns = DEFAULT_COLUMNS,
     label_names: Sequence[str] | None = None,
@@ -69,7 +70,10 @@ def read(
 ) -> Dataset:
     """A whole file: JSON lines, CSV, TSV, Parquet, XC text, a matrix pair or svmlight.
 
-    path            a file or a pipe, which is read once; "-" is standard input
+    A table in memory is read by the rules for files: a DataFrame (pandas, polars), another object
+    with the Arrow interface, or a list of dictionaries.
+
+    source          a file, or a pipe, which is read once; "-" is standard input
     columns         which columns of a table mean what
     label_names     the known labels, in order; without them a table's labels are sorted by name,
                     and numbered labels have the names in FILE.labels.txt or labels.txt beside
@@ -94,7 +98,9 @@ def read(
         n_labels=n_labels,
         zero_based=zero_based,
     )
-    place = at_rest(path)
+    if not frames.is_path(source):
+        return with_taxonomy(_load(source, IN_MEMORY, options), options.taxonomy, None)
+    place = at_rest(cast(PathLike, source))
     if place.is_dir():
         message = "expected a file, not a directory: name one of its files"
         raise DataError(f"{message}, such as {place / 'train.txt'}", path=place)
@@ -106,7 +112,7 @@ def read(
 
 
 def iter_batches(
-    path: PathLike,
+    source: frames.Source,
     *,
     batch_size: int = 1024,
     columns: Columns = DEFAULT_COLUMNS,
@@ -117,7 +123,7 @@ def iter_batches(
     n_labels: int | None = None,
     zero_based: xc.ZeroBased = "auto",
 ) -> Iterator[Dataset]:
-    """The same file a batch at a time, in memory that does not grow with it; no taxonomy.
+    """The same file or table a batch at a time, in memory that does not grow; no taxonomy.
 
     Without `label_names` those of a table grow in order of appearance: ids stay what they are
     from batch to batch. svmlight does not say its sizes: it needs n_features, and n_labels where
@@ -133,7 +139,9 @@ def iter_batches(
         n_features=n_features,
         n_labels=n_labels,
     )
-    place = at_rest(path)
+    if not frames.is_path(source):
+        return Table(source, IN_MEMORY, options).batches(batch_size)
+    place = at_rest(cast(PathLike, source))
     kind = recognise(place)
     if kind in TABLE_FORMATS:
         return Table(place, kind, options).batches(batch_size)
@@ -158,13 +166,13 @@ def iter_batches(
 
 
 def read_split(
-    directory_or_train: PathLike,
-    test: PathLike | None = None,
+    directory_or_train: frames.Source,
+    test: frames.Source | None = None,
     *,
     split: int | None = None,
     **options: Any,
 ) -> tuple[Dataset, Dataset]:
-    """Training and test set: of two files, or of a directory that holds both.
+    """Training and test set: of two files or tables, or of a directory that holds both.
 
     In a directory, or in the one folder in it that has them: train.* and test.*, or
     trn_X_Xf/trn_X_Y and tst_X_Xf/tst_X_Y, or one data file with trSplit and tstSplit, of which
@@ -174,12 +182,13 @@ def read_split(
     The further options are those of `read`.
     """
     asked = ReadOptions(**options)
-    place = at_rest(directory_or_train)
+    train = _place(directory_or_train)
     if test is not None:
-        return _load_two(place, at_rest(test), asked)
-    if place.is_dir():
-        return _load_directory(place, split, asked)
-    raise DataError("expected a directory, or the test set as a second file", path=place)
+        return _load_two(train, _place(test), asked)
+    if isinstance(train, Path) and train.is_dir():
+        return _load_directory(train, split, asked)
+    path = train if isinstance(train, Path) else frames.NAME
+    raise DataError("expected a directory, or the test set as a second file", path=path)
 
 
 def write(dataset: Dataset, path: PathLike, format: str | None = None) -> list[Path]:
@@ -248,10 +257,16 @@ def _stem(path: Path) -> str:
 # One file -------------------------------------------------------------------------------------
 
 
-def _load(path: Path, kind: str, options: ReadOptions) -> Dataset:
-    """The file without a hierarchy and without the names of a folder."""
+def _place(source: frames.Source) -> Any:
+    """A file's path; a table in memory stays what it is."""
+    return at_rest(cast(PathLike, source)) if frames.is_path(source) else source
+
+
+def _load(source: Any, kind: str, options: ReadOptions) -> Dataset:
+    """The file or table without a hierarchy and without the names of a folder."""
     if kind in TABLE_FORMATS:
-        return Table(path, kind, options).read()
+        return Table(source, kind, options).read()
+    path: Path = source
     numbering, n_features = Numbering(path, options), options.n_features
     if kind == "matrix":
         pair = xc.read_pair(*_pair_files(path, options.require_labels))
@@ -306,29 +321,30 @@ def _checked(dataset: Dataset, n_features: int | None, n_labels: int | None = No
 
 
 def _load_two(
-    train_path: Path, test_path: Path, options: ReadOptions, names_file: Path | None = None
+    train_source: Any, test_source: Any, options: ReadOptions, names_file: Path | None = None
 ) -> tuple[Dataset, Dataset]:
-    kinds = recognise(train_path), recognise(test_path)
+    paths = [each if isinstance(each, Path) else None for each in (train_source, test_source)]
+    kinds = tuple(IN_MEMORY if path is None else recognise(path) for path in paths)
     are_names = [kind in TABLE_FORMATS for kind in kinds]
     if are_names[0] != are_names[1]:
         here, there = ("names", "numbers") if are_names[1] else ("numbers", "names")
-        message = f"the labels here are {here}, but those in {train_path} are {there}"
-        raise DataError(f"{message}: use one format for both files", path=test_path)
+        message = f"the labels here are {here}, but those in {paths[0] or frames.NAME} are {there}"
+        raise DataError(f"{message}: use one format for both", path=paths[1] or frames.NAME)
     load = _load_tables if are_names[0] else _load_numbered
-    train, test = load((train_path, test_path), kinds, options, names_file)
+    train, test = load((train_source, test_source), kinds, options, names_file)
     return (
-        with_taxonomy(train, options.taxonomy, train_path),
-        with_taxonomy(test, options.taxonomy, test_path),
+        with_taxonomy(train, options.taxonomy, paths[0]),
+        with_taxonomy(test, options.taxonomy, paths[1]),
     )
 
 
 def _load_tables(
-    paths: tuple[Path, Path], kinds: tuple[str, str], options: ReadOptions, _: Path | None
+    sources: tuple[Any, Any], kinds: tuple[str, ...], options: ReadOptions, _: Path | None
 ) -> tuple[Dataset, Dataset]:
-    train = _load(paths[0], kinds[0], options)
+    train = _load(sources[0], kinds[0], options)
     width = train.n_features if options.n_features is None else options.n_features
     further = replace(_known_from(train, options), n_features=width)
-    return train, _load(paths[1], kinds[1], further)
+    return train, _load(sources[1], kinds[1], further)
 
 
 def _known_from(train: Dataset, options: ReadOptions) -> ReadOptions:
@@ -339,7 +355,7 @@ def _known_from(train: Dataset, options: ReadOptions) -> ReadOptions:
 
 def _load_numbered(
     paths: tuple[Path, Path],
-    kinds: tuple[str, str],
+    kinds: tuple[str, ...],
     options: ReadOptions,
     names_file: Path | None,
 ) -> tuple[Dataset, Dataset]:

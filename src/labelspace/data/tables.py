@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.data import frames
 from labelspace.data._files import PathLike, opened, replacing
 from labelspace.data.columns import (
     FEATURE_INDICES,
@@ -31,7 +32,8 @@ from labelspace.data.dataset import Dataset
 from labelspace.data.vocabulary import UNKNOWN_LABELS, Vocabulary
 from labelspace.errors import DataError, ParameterError
 
-TABLE_FORMATS = ("jsonl", "csv", "tsv", "parquet")
+IN_MEMORY = "memory"
+TABLE_FORMATS = ("jsonl", "csv", "tsv", "parquet", IN_MEMORY)
 
 _WIDTH_KEY = b"labelspace.n_features"  # in a Parquet file's schema metadata
 _CHUNK_ROWS = 4096
@@ -75,10 +77,11 @@ class ReadOptions:
 
 
 class Table:
-    """A table file, to be read once: whole or in batches."""
+    """A table, to be read once: whole or in batches."""
 
-    def __init__(self, path: Path, kind: str, options: ReadOptions) -> None:
+    def __init__(self, source: Any, kind: str, options: ReadOptions) -> None:
         names = options.label_names
+        path = Path(frames.NAME) if kind == IN_MEMORY else source
         parser = RowParser(
             options.columns,
             path,
@@ -87,7 +90,7 @@ class Table:
             n_features=options.n_features,
         )
         self._gatherer = Gatherer(parser, Vocabulary(names, options.unknown_labels, path))
-        self._records = _records(kind, parser)
+        self._records = _records(source, kind, parser)
         self._sort_names = names is None
 
     def read(self) -> Dataset:
@@ -158,9 +161,11 @@ def read_names(path: Path) -> list[str]:
     return list(lines)
 
 
-def _records(kind: str, parser: RowParser) -> Iterator[Record]:
+def _records(source: Any, kind: str, parser: RowParser) -> Iterator[Record]:
     """The rows of a table; fills in which columns it has."""
-    if kind == "parquet":
+    if kind == IN_MEMORY:
+        records = _frame_records(source, parser)
+    elif kind == "parquet":
         records = _parquet_records(parser)
     elif kind == "jsonl":
         records = _json_records(parser)
@@ -171,7 +176,8 @@ def _records(kind: str, parser: RowParser) -> Iterator[Record]:
         empty = False
         yield record
     if empty:
-        raise DataError("there are no examples in this file", path=parser.source)
+        what = "table" if kind == IN_MEMORY else "file"
+        raise DataError(f"there are no examples in this {what}", path=parser.source)
 
 
 def _json_records(parser: RowParser) -> Iterator[Record]:
@@ -276,6 +282,19 @@ def _parquet_records(parser: RowParser) -> Iterator[Record]:
                     yield row, record
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"not a readable Parquet file: {error}", path=parser.source) from None
+
+
+def _frame_records(source: Any, parser: RowParser) -> Iterator[Record]:
+    names = frames.column_names(source)
+    if names is not None:
+        parser.present.update(names)
+        parser.require_columns()
+    for row, record in enumerate(frames.rows(source, parser.columns.wanted()), 1):
+        if names is None:
+            parser.present.update(record)
+        yield row, record
+    if names is None and parser.present:
+        parser.require_columns()
 
 
 # Records out ----------------------------------------------------------------------------------
