@@ -43,7 +43,9 @@ def test_any_name_survives(tmp_path_factory: pytest.TempPathFactory, names: list
 
 
 def test_plain_lines_are_names_as_they_are(tmp_path: Path) -> None:
-    path = put(tmp_path / "n.txt", '\ufeffplain\r\n "b"\n"not closed\n"a" and "b"\n"c"\n"\\ud800"\n')
+    path = put(
+        tmp_path / "n.txt", '\ufeffplain\r\n "b"\n"not closed\n"a" and "b"\n"c"\n"\\ud800"\n'
+    )
     names = ["plain", ' "b"', '"not closed', '"a" and "b"', "c", '"\\ud800"']
     assert read_names(path) == names
 

@@ -153,10 +153,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     dataset = read("-")
     assert (len(dataset), dataset.source, dataset.label_names) == (N, "standard input", None)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a"\n')))
-    with pytest.raises(DataError, match="^standard input:1:"):
+    with pytest.raises(DataError, match=r"^standard input:1:"):
         read("-")
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(DataError, match="standard input: .*closed"):
+    with pytest.raises(DataError, match=r"standard input: .*closed"):
         read("-")
 
 
@@ -168,7 +168,7 @@ def test_the_command_reads_standard_input(name: str) -> None:
     assert (found["points"], found["labels"]) == (N, 10)
 
 
-def test_what_is_neither_a_file_nor_a_pipe(tmp_path: Path) -> None:
+def test_what_is_neither_a_file_nor_a_pipe() -> None:
     with pytest.raises(DataError, match="a device, expected a file or a pipe"):
         read("/dev/zero")
     with pytest.raises(DataError, match="not the name of a file"):

@@ -414,7 +414,12 @@ def _load_svmlight(
     return found[0], found[1]
 
 
-def split_folder(directory: Path) -> Path:
+def train_file(directory: Path) -> Path | None:
+    """The training set in a directory that `read_split` can read, where it has its own file."""
+    return _find(_split_folder(directory), _TRAIN)
+
+
+def _split_folder(directory: Path) -> Path:
     """The folder that holds the training and test set: this one, or the one in it that does."""
     if _holds_split(directory):
         return directory
@@ -438,7 +443,7 @@ def _holds_split(directory: Path) -> bool:
 def _load_directory(
     directory: Path, split: int | None, options: ReadOptions
 ) -> tuple[Dataset, Dataset]:
-    directory = split_folder(directory)
+    directory = _split_folder(directory)
     train, test = _find(directory, _TRAIN), _find(directory, _TEST)
     names_file = directory / NAMES_FILE
     if split is None and train is not None and test is not None:
