@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,33 +83,33 @@ def convert(
         str, typer.Option("--features", help="Turn text into numbers (tfidf, hashing) for XC text.")
     ] = "none",
     label_names: Annotated[
-        Path | None, typer.Option(help="Names of numbered labels, a line each.")
+        Path | None, typer.Option(help="Names of numbered labels, one per line.")
     ] = None,
 ) -> None:
     """Turn any format into XC text, JSONL or Parquet.
 
-    XC text has no place for names: they go to TARGET.labels.txt beside it.
+    XC text has no place for label names: they go to TARGET.labels.txt. A hierarchy goes to
+    TARGET.hierarchy.tsv. Both are found there when TARGET is read.
 
     Example: labelspace data convert train.txt.gz train.parquet --label-names labels.txt
     """
     from dataclasses import replace
 
     from labelspace.data import read, write
+    from labelspace.data.name_files import read_names
     from labelspace.features.pipeline import pipeline_for
 
-    names = None
-    if label_names is not None:
-        names = label_names.read_text(encoding="utf-8").splitlines()
+    names = None if label_names is None else read_names(label_names)
     dataset = read(source, columns=columns.over(), label_names=names)
     if features != "none":
         X = pipeline_for(dataset, features).fit_transform(dataset)
         dataset = replace(dataset, features=X, texts=None)
-    write(dataset, target)
+    written = write(dataset, target)
     say(f"{target}: {len(dataset):,} examples, {dataset.n_labels:,} labels")
-    if dataset.label_names is not None and ".txt" in target.suffixes:
-        beside = target.with_name(target.name + ".labels.txt")
-        beside.write_text("\n".join(dataset.label_names) + "\n", encoding="utf-8")
-        say(f"{beside}: their names")
+    for beside in written[1:]:
+        say(f"{beside}: {'their names' if beside.suffix == '.txt' else 'their hierarchy'}")
+    if dataset.ids is not None and ".txt" in target.suffixes:
+        say("ids are not kept: XC text has no place for them")
 
 
 @app.command()
@@ -122,7 +123,8 @@ def get(
 ) -> None:
     """Fetch a public data set, or list them.
 
-    A broken download goes on where it stopped; checksums are verified.
+    A broken download goes on where it stopped. The checksum of the first download is recorded
+    beside it, and a later one must match it; no checksums are published for these sets.
 
     Example: labelspace data get amazon-670k --out data/
     """
@@ -130,6 +132,7 @@ def get(
 
     from labelspace.data.catalogue import PUBLIC_SETS
     from labelspace.data.download import get as fetch
+    from labelspace.data.read import train_file
 
     if name is None:
         if as_json:
@@ -150,7 +153,14 @@ def get(
             from_file=from_file,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
-    print_json({"name": name, "path": str(place)}) if as_json else say(f"{name} is in {place}")
+    if as_json:
+        print_json({"name": name, "path": str(place)})
+        return
+    say(f"{name} is in {place}")
+    say(f"next: labelspace compare --train {shlex.quote(str(place))} --methods knn,linear")
+    train = train_file(place)
+    if train is not None:
+        say(f"or:   labelspace train {shlex.quote(str(train))} --out model/")
 
 
 @app.command()

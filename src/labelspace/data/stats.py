@@ -40,8 +40,10 @@ def label_bands(counts: np.ndarray) -> np.ndarray:
 
 def statistics(dataset: Dataset) -> dict[str, Any]:
     """Sizes, means and bands; `features` are None where the examples are text only."""
-    counts = np.bincount(dataset.labels.indices, minlength=dataset.n_labels)
+    # Of the labels that occur alone: a file may claim any number of them. The others are tail.
+    _, counts = np.unique(dataset.labels.indices, return_counts=True)
     bands = np.bincount(label_bands(counts), minlength=3)
+    bands[TAIL] += dataset.n_labels - len(counts)
     features = _features_per_row(dataset)
     taxonomy = dataset.taxonomy
     figures: dict[str, Any] = {
@@ -51,7 +53,7 @@ def statistics(dataset: Dataset) -> dict[str, Any]:
         "points_per_label": _ratio(dataset.labels.nnz, dataset.n_labels),
         "labels_per_point": _ratio(dataset.labels.nnz, len(dataset)),
         "features_per_point": None if features is None else _ratio(features.sum(), len(features)),
-        "labels_used": int(np.count_nonzero(counts)),
+        "labels_used": len(counts),
         "rows_without_labels": int(np.count_nonzero(np.diff(dataset.labels.indptr) == 0)),
         "rows_without_features": _rows_without_features(dataset, features),
         "head_labels": int(bands[HEAD]),
