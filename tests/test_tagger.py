@@ -88,7 +88,12 @@ def test_update_adds_labels_behind_the_known_ones(file, more, tmp_path):
     tagger = ls.train(file, method="glas", **SMALL)
     stages = []
     tagger.update(more, on_stage=stages.append)
-    assert stages == ["reading", "computing features", "training glas"]
+    assert stages == [
+        "reading",
+        "computing features",
+        "loading libraries, checking memory",
+        "training glas",
+    ]
     assert tagger.label_names == ["fruit", "sweet", "tool", "cake"]
     assert tagger.label_counts.counts.tolist() == [10, 7, 10, 8]
     assert tagger.label_counts.n_points == 24

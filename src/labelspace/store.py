@@ -47,9 +47,8 @@ class Bundle:
 
 def save(bundle: Bundle, directory: str | Path) -> None:
     """Write the model whole, or leave what was there."""
+    check_target(directory)
     target = Path(directory).absolute()
-    if target.exists() and not _replaceable(target):
-        raise StoreError(f"{directory} exists and holds no model: choose another place")
     target.parent.mkdir(parents=True, exist_ok=True)
     _recover(target)
     _sweep(target)
@@ -60,6 +59,15 @@ def save(bundle: Bundle, directory: str | Path) -> None:
         _swap_in(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def check_target(directory: str | Path) -> None:
+    """Raise StoreError if a model cannot be saved there; call it before work that takes long."""
+    target = Path(directory).absolute()
+    if not target.name or target.resolve() == Path.cwd():
+        raise StoreError(f"{directory} is the current directory: give the path of another one")
+    if target.exists() and not _replaceable(target):
+        raise StoreError(f"{directory} exists and holds no model: choose another place")
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Bundle:

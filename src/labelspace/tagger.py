@@ -47,7 +47,7 @@ from labelspace.nn.callbacks import Callback
 from labelspace.prediction import predict_file
 from labelspace.tags import Tag, Tags
 
-__all__ = ["Tag", "Tagger", "Tags", "load"]
+__all__ = ["Source", "Tag", "Tagger", "Tags", "load", "with_labels_first"]
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Tagger:
         columns  of a table; None: those of the training data
         """
         if isinstance(source, Dataset):
-            return _with_labels_first(source, self.label_names)
+            return with_labels_first(source, self.label_names)
         return read(
             source,
             columns=columns or self.columns_for(source),
@@ -150,6 +150,16 @@ class Tagger:
             n_features=self.pipeline.n_numeric or None,
             zero_based=self.zero_based,
         )
+
+    def read_test(self, source: Source, columns: Columns | None = None) -> Dataset:
+        """Read examples as `read` does; warn of labels that the model does not know.
+
+        Data of which it knows no label at all are refused.
+        """
+        test = self.read(source, columns)
+        asked = None if isinstance(source, Dataset) else columns or self.columns
+        check_labels(self, test, asked)
+        return test
 
     def iter_batches(
         self, source: Source, *, columns: Columns | None = None, batch_size: int = 1024
@@ -196,8 +206,7 @@ class Tagger:
         are refused.
         """
         least = None if threshold is None else self.least_score(threshold)
-        test = self.read(source, columns)
-        self._check_labels(test, source, columns)
+        test = self.read_test(source, columns)
         return evaluate_model(
             self,
             test,
@@ -274,9 +283,9 @@ class Tagger:
         It is kept with the model; `tag(text, k=50, threshold="auto")` uses it.
         """
         thresholds.check_goal(goal)
-        held_out = self.read(source, columns)
-        if not isinstance(source, Dataset):
-            self._check_labels(held_out, source, columns)
+        # Training may have cut off a Dataset whose labels are all rare.
+        read_held_out = self.read if isinstance(source, Dataset) else self.read_test
+        held_out = read_held_out(source, columns)
         ranking = self.predict(held_out, thresholds.RANKED)
         found = thresholds.choose_threshold(ranking, held_out.labels, goal)
         self.facts["threshold"] = found.facts()
@@ -338,7 +347,7 @@ class Tagger:
         taxonomy = joined([self.taxonomy, dataset.taxonomy], dataset.names())
         on_stage("computing features")
         X = self.pipeline.transform(dataset)
-        on_stage("checking memory")
+        on_stage("loading libraries, checking memory")
         refuse_if_too_large(self.method, Shape.of(X, dataset.labels))
         on_stage(f"training {self.method.name}")
         start = time.monotonic()
@@ -361,10 +370,6 @@ class Tagger:
             )
         if self.label_counts is not None:
             self.label_counts = self.label_counts.plus(LabelCounts.of(dataset.labels))
-
-    def _check_labels(self, test: Dataset, source: Source, columns: Columns | None) -> None:
-        read_with = None if isinstance(source, Dataset) else columns or self.columns
-        check_labels(self, test, read_with)
 
     def save(self, directory: str | Path) -> None:
         """Keep the model as a directory; one that is there already is replaced whole."""
@@ -418,7 +423,7 @@ def load(directory: str | Path, *, verify: bool = True) -> Tagger:
     return Tagger.load(directory, verify=verify)
 
 
-def _with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
+def with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
     """The dataset with the known labels in front, in their order, and its other ones behind."""
     names = dataset.names()
     if names[: len(known)] == known and dataset.label_names is not None:

@@ -45,7 +45,7 @@ def update(
         with progress_bar() as progress:
             tagger.update(
                 data,
-                columns=columns.over(),
+                columns=columns.over(tagger.columns_for(data)),
                 callbacks=[ProgressBar(progress)],
                 on_stage=stages,
             )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -101,6 +102,10 @@ class Fusion(Method):
                     f"fusion.members={self.members!r}: {name.strip()!r} is no method; "
                     f"there are: {', '.join(known)}"
                 )
+
+    def absent_members(self) -> str:
+        """Name the kind of members that `auto` leaves out because torch is missing; "" if none."""
+        return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
