@@ -101,7 +101,7 @@ def test_a_column_that_is_named_now_must_exist(catalogue, command):
 
 
 @pytest.mark.parametrize("delimiter", [";", ","])
-def test_another_file_may_have_another_delimiter_and_encoding(tmp_path, command, delimiter):
+def test_another_file_may_have_another_delimiter_and_encoding(tmp_path, delimiter):
     rows = [("1", "größe ähre", "", "", "", "Bücher"), ("2", "straße öl", "", "", "", "Straßen")]
     train = write(tmp_path / "train.csv", rows * 8, delimiter=";", encoding="utf-8")
     columns = ls.Columns(text=("title",), labels=("brand",), delimiter=";", encoding="cp1252")
