@@ -193,7 +193,7 @@ def test_failure_leaves_nothing_behind(shop, model, command):
     assert set(shop.iterdir()) == before
 
 
-def test_terminal_escapes_in_names_do_not_reach_the_output(tmp_path, capsys):
+def test_terminal_escapes_in_names_do_not_reach_the_output(capsys):
     name = "a\x9b2Jb\u202e"
     tagger = ls.train([{"text": "apple", "labels": [name]}] * 4, method="knn")
     assert tagger.predict_file([{"text": "apple"}]) == 1
