@@ -142,7 +142,7 @@ def _answers(
     ids = batch.ids if batch.ids is not None else [""] * len(batch)
     named = tagger.name_ranking(ranking, least)
     for row, (given, tags, chosen) in enumerate(zip(ids, named, levels, strict=True), before + 1):
-        yield Answer(given or str(row), tags, chosen)
+        yield Answer(str(given or row), tags, chosen)
 
 
 @contextmanager

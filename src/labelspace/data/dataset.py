@@ -24,7 +24,7 @@ class Dataset:
     features     CSR or dense (n, D) float32, or None where the examples are text only
     texts        one string an example, or None
     label_names  L names, or None where the file has ids only
-    ids          n example ids, or None
+    ids          n example ids, or None; a table's row without an id has its number, from 1
     taxonomy     how labels hang together, or None
     index_base   the first feature's number in the svmlight file this came from, 0 or 1
     """
@@ -33,7 +33,7 @@ class Dataset:
     features: Features | None = None
     texts: Sequence[str] | None = None
     label_names: Sequence[str] | None = None
-    ids: Sequence[str] | None = None
+    ids: Sequence[str | int] | None = None
     taxonomy: Taxonomy | None = None
     source: str = ""
     index_base: int | None = None
