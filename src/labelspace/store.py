@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from labelspace.arrays import all_finite, mapped_arrays, open_flags, put_arrays
+from labelspace.arrays import mapped_arrays, open_flags, put_arrays
 from labelspace.errors import (
     ModelChecksumError,
     ModelFileMissingError,
@@ -255,9 +255,6 @@ def _read_file(
         bundle.arrays[path.stem], _ = mapped_arrays(file, str(path))
     except ValueError as error:
         raise ModelFormatError(f"{error}") from None
-    for name, array in bundle.arrays[path.stem].items() if verify else ():
-        if not all_finite(array):
-            raise ModelFormatError(f"{path}: array {name!r} holds NaN or infinite numbers")
 
 
 def _read_header(folder: _Folder, place: Path) -> dict[str, Any]:
