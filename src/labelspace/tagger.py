@@ -18,6 +18,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace import store
 from labelspace._version import __version__
+from labelspace.arrays import all_finite
+from labelspace.checks import OFFSETS, all_within, expect
 from labelspace.data import Columns, frames, iter_batches, read
 from labelspace.data.dataset import Dataset, Features
 from labelspace.data.documents import are_documents, iter_documents
@@ -25,12 +27,12 @@ from labelspace.data.levels import Levels
 from labelspace.data.stored_columns import fitting_columns
 from labelspace.data.taxonomy import Taxonomy, joined
 from labelspace.errors import (
-    DataError,
     InputError,
     MissingExtraError,
     ModelFormatError,
     ModelMethodError,
     ParameterError,
+    StoreError,
     UnknownMethodError,
     UnsupportedError,
 )
@@ -401,20 +403,44 @@ class Tagger:
 
     @classmethod
     def load(cls, directory: str | Path, *, verify: bool = True) -> Tagger:
-        """Read a saved model; arrays stay on disk until they are used."""
+        """Read a saved model; arrays stay on disk until they are used.
+
+        Nothing in it is trusted: what does not fit is a ModelFormatError. `verify=False` skips the
+        checks that read every byte.
+        """
         bundle = store.load(directory, verify=verify)
+        try:
+            return cls._restored(bundle, directory, verify)
+        except (StoreError, MissingExtraError) as error:
+            raise type(error)(_naming(directory, error)) from error.__cause__
+        except Exception as error:  # whatever unforeseen content leads to
+            raise ModelFormatError(
+                f"{directory} is not a whole model: {error or type(error).__name__}"
+            ) from error
+
+    @classmethod
+    def _restored(cls, bundle: store.Bundle, directory: str | Path, verify: bool) -> Tagger:
+        if verify:
+            _check_finite(bundle)
         method = _restore_method(bundle, directory)
+        names = bundle.documents["labels"]
+        _check_names(names, method.n_labels_)
         pipeline = FeaturePipeline.from_state(
             bundle.documents["features"], bundle.arrays.get("features", {})
         )
+        expect(type(pipeline.n_numeric) is int, "the number of numeric features is not one")
+        fits = pipeline.n_features == method.n_features_in_
+        expect(fits, "the features do not fit the method")
         counts = None
         if "labels" in bundle.arrays:
             kept = bundle.arrays["labels"]
             counts = LabelCounts(kept["counts"], int(kept["n_points"]))
+            fits = counts.counts.shape == (len(names),) and all_within(counts.counts, 0, 2**62)
+            expect(fits, "the counts do not fit the labels")
         facts = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
-        names, pairs = bundle.documents["labels"], bundle.documents.get("taxonomy")
-        taxonomy = None if pairs is None else Taxonomy.from_names(pairs, names)
-        columns = _restore_columns(bundle, directory)
+        pairs = bundle.documents.get("taxonomy")
+        taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
+        columns = Columns.from_json(bundle.header.get("columns", {}))  # absent from older models
         return cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts, columns=columns)
 
 
@@ -473,27 +499,46 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
         cls = method_class(name)
     except UnknownMethodError as error:
         raise ModelMethodError(f"{directory}: {error}") from None
-    try:
-        if int(written) > cls.version:
-            raise ModelMethodError(
-                f"{directory} was saved by {name} version {written}; this labelspace has version "
-                f"{cls.version}: upgrade it"
-            )
-        method = cls.from_json(bundle.header["parameters"])
-        method.n_features_in_ = int(bundle.header["features"])
-        method.n_labels_ = int(bundle.header["labels"])
-        method.load_state(bundle.arrays["method"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFormatError(f"{directory} is not a whole model: {error!r}") from None
+    if int(written) > cls.version:
+        raise ModelMethodError(
+            f"{directory} was saved by {name} version {written}; this labelspace has version "
+            f"{cls.version}: upgrade it"
+        )
+    sizes = bundle.header["features"], bundle.header["labels"]
+    expect(all(type(size) is int and size > 0 for size in sizes), "a number of columns is not one")
+    method = cls.from_json(bundle.header["parameters"])
+    method.check_parameters()
+    method.n_features_in_, method.n_labels_ = sizes
+    method.load_state(bundle.arrays["method"])
     return method
 
 
-def _restore_columns(bundle: store.Bundle, directory: str | Path) -> Columns:
-    """The columns of the training data; models of earlier versions do not keep them."""
-    try:
-        return Columns.from_json(bundle.header.get("columns", {}))
-    except DataError as error:
-        raise ModelFormatError(f"{directory}: {error}") from None
+def _check_finite(bundle: store.Bundle) -> None:
+    for stem, arrays in bundle.arrays.items():
+        for name, array in arrays.items():
+            if not name.endswith(OFFSETS):
+                expect(all_finite(array), f"{stem}.safetensors: {name} holds numbers not finite")
+
+
+def _check_names(names: Any, n_labels: int) -> None:
+    """Labels have different names, which are texts that can be printed."""
+    listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    expect(listed and len(names) == n_labels, f"labels.json is no list of {n_labels} names")
+    expect(len(set(names)) == n_labels, "labels.json names a label twice")
+    "\n".join(names).encode()
+
+
+def _checked_pairs(pairs: Any) -> list[tuple[str, str]]:
+    holds = isinstance(pairs, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) for name in pair)
+        for pair in pairs
+    )
+    expect(holds, "taxonomy.json is no list of pairs of names")
+    return [(child, parent) for child, parent in pairs]
+
+
+def _naming(directory: str | Path, error: Exception) -> str:
+    return str(error) if str(directory) in str(error) else f"{directory}: {error}"
 
 
 def _versions() -> dict[str, str]:

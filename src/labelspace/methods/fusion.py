@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import expect
 from labelspace.compact import compact, widened
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
@@ -284,11 +285,14 @@ class Fusion(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.combiner_ = Combiner.restore(arrays)
         self.settings_ = [tuple(step) for step in json.loads(bytes(arrays["members"]))]
+        self.combiner_ = Combiner.restore(arrays, len(self.settings_), self.n_labels_)
         self.members_ = []
-        for place, (name, given, _) in enumerate(self.settings_):
+        for place, (name, given, judges) in enumerate(self.settings_):
+            expect(name != self.name, "a member of the fusion is a fusion")
             member = method_class(name).from_json(given)
+            member.check_parameters()
+            expect(not judges or (place > 0 and member.judges), f"{name} cannot rank candidates")
             member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
             member.load_state(widened(under(f"member.{place}.", arrays)))
             self.members_.append(member)
