@@ -88,6 +88,7 @@ class Tagger:
         self.taxonomy = taxonomy
         self.facts = facts or {}
         self.columns = columns or Columns()
+        self.history: dict[str, Any] | None = None  # see `labelspace.nn.history.curves_of`
 
     def __repr__(self) -> str:
         text = self.pipeline.text
@@ -399,6 +400,8 @@ class Tagger:
         documents: dict[str, Any] = {"features": pipeline, "labels": self.label_names}
         if self.taxonomy is not None:
             documents["taxonomy"] = list(self.taxonomy.pairs())
+        if self.history is not None:
+            documents["history"] = self.history
         store.save(store.Bundle(header, arrays, documents), directory)
 
     @classmethod
@@ -441,7 +444,11 @@ class Tagger:
         pairs = bundle.documents.get("taxonomy")
         taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
         columns = Columns.from_json(bundle.header.get("columns", {}))  # absent from older models
-        return cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts, columns=columns)
+        tagger = cls(
+            pipeline, method, names, counts, taxonomy=taxonomy, facts=facts, columns=columns
+        )
+        tagger.history = bundle.documents.get("history")
+        return tagger
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Tagger:

@@ -20,6 +20,7 @@ from labelspace.methods import DEFAULT_METHOD
 from labelspace.methods.base import Method, Shape
 from labelspace.methods.registry import method_class
 from labelspace.nn.callbacks import Callback
+from labelspace.nn.history import History, curves_of
 from labelspace.progress import ProgressBar, Stages, interactive, progress_bar
 from labelspace.tagger import Source, Tagger, with_labels_first
 
@@ -106,6 +107,8 @@ def _train(
     facts["seconds"] = round(time.monotonic() - start, 3)
     tagger = _fitted_tagger(dataset, pipeline, model, facts)
     tagger.columns = columns or Columns()
+    if any(isinstance(callback, History) for callback in callbacks):
+        tagger.history = curves_of(model)
     if threshold_for is not None and held_out is not None:
         on_stage("choosing a threshold")
         tagger.choose_threshold(held_out, threshold_for)

@@ -43,6 +43,7 @@ from labelspace.methods.parameters import (
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
 from labelspace.nn.encoder import Encoder, principal_directions, unit_array
+from labelspace.nn.history import watch
 from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
@@ -214,11 +215,18 @@ class DXML(Method):
             self.neighbours or usual.neighbours, usual.power if self.power is None else self.power
         )
 
+        def rank(queries: csr_matrix, k: int) -> Ranking:
+            voters = Voters.exact(self._points(X), Y, rule)
+            return voters.rank(self._points(queries), None, k)
+
+        def rank_own(rows: np.ndarray, k: int) -> Ranking:
+            return Voters.exact(self._points(X), Y, rule).rank_own(rows, k)
+
         def score() -> float:
             assert held is not None
-            voters = Voters.exact(self._points(X), Y, rule)
-            return measure(self.metric, voters.rank(self._points(held[0]), None, 5), held[1], Y)
+            return measure(self.metric, rank(held[0], 5), held[1], Y)
 
+        watch(data.callbacks, rank, (X, Y), held, rank_own=rank_own)
         self.history_ = self._train(
             data,
             X,

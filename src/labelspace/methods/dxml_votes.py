@@ -118,6 +118,17 @@ class Voters:
         line = rule.calibration
         return Ranking(labels, probabilities_of_shares(labels, shares, line, LEAST_SHARE))
 
+    def rank_own(self, rows: np.ndarray, k: int) -> Ranking:
+        """Rank labels for examples that vote themselves, by their numbers: all others vote."""
+        near, similarity = self.find(
+            [index.vectors[rows] for index in self.indexes], None, self.rule.neighbours + 1
+        )
+        own = near == rows[:, None, None]
+        # The example itself goes last, or the farthest where many points are equally near.
+        others = np.argsort(own, axis=2, kind="stable")[:, :, :-1]
+        near, similarity = (np.take_along_axis(a, others, axis=2) for a in (near, similarity))
+        return Ranking(*self.votes(near, similarity, self.rule, k))
+
     def choose_rule(
         self,
         queries: Sequence[np.ndarray],

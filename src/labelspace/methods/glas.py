@@ -52,6 +52,7 @@ from labelspace.methods.parameters import (
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import parts_of
 from labelspace.nn.encoder import Encoder, unit_array
+from labelspace.nn.history import watch
 from labelspace.nn.rows import RowAdam, RowTable, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
@@ -189,6 +190,7 @@ class GLaS(Method):
         self.bias_ = torch.from_numpy(bias).requires_grad_(self.prior)
         self.scale_ = torch.tensor(float(self.scale), requires_grad=True)
         score = None if valid is None else lambda: self._score(*valid, Y)
+        watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self.train(BatchObjective(self, X, Y), data, self.epochs, score)
         self.encoder_.fold()
         self._finish(X, Y, valid)
@@ -310,9 +312,12 @@ class GLaS(Method):
         return build_index(self._search_vectors(), recall=recall, seed=self.seed, queries=queries)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
+        return measure(self.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, Y_train)
+
+    def _rank_exactly(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by the vectors of the moment, without votes; scores are not calibrated."""
         exact = build_index(self._search_vectors(), kind="exact")
-        best = exact.search(self.queries(X), min(5, Y.shape[1]))
-        return measure(self.metric, Ranking(*best), Y, Y_train)
+        return Ranking(*exact.search(self.queries(X), k))
 
     def _predict(self, X: Features, k: int) -> Ranking:
         z = self.embed(X)

@@ -42,11 +42,12 @@ from labelspace.methods.hierarchicalxc_training import CELLS_AT_A_TIME, train_ed
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.calibration import AS_IT_IS, fit_line, log_odds, probabilities_of_shares
-from labelspace.nn.callbacks import Callback, teller
+from labelspace.nn.callbacks import Callback, kept_blocks, teller
 from labelspace.nn.coordinate import Loss
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
+    from labelspace.nn.checkpoint_files import Blocks
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
@@ -160,13 +161,13 @@ class HierarchicalXC(Method):
         rows, held = cut(X.shape[0], 0.0 if data.valid else self.validation, self.seed)
         valid_X, valid_Y = data.valid or (X[held], Y[held])
         self.inputs_ = self._inputs(X[rows], data)
-        self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks)
+        self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks, (data.identity, "part"))
         self.line_ = AS_IT_IS
         if valid_Y.nnz:
             labels, scores = self._rank(as_csr(valid_X), min(LOOKED_AT, Y.shape[1]))
             self.line_ = fit_line(labels, log_odds(scores, SURE), valid_Y)
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
-            self._learn(X, Y, data.taxonomy, data.callbacks)
+            self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "all"))
 
     def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._learn(X, Y, taxonomy)
@@ -186,8 +187,9 @@ class HierarchicalXC(Method):
         Y: csr_matrix,
         taxonomy: Taxonomy | None,
         callbacks: Sequence[Callback] = (),
+        run: tuple[str, str] = ("", ""),
     ) -> None:
-        """All trees and their classifiers."""
+        """All trees and their classifiers; run: its identity and part, for checkpoints."""
         seen = self.inputs_(X)
         leaf_size = self.leaf_size or (FLAT if Y.shape[1] <= FLAT else LEAF_SIZE)
         self.trees_: list[LabelTree] = []
@@ -205,7 +207,12 @@ class HierarchicalXC(Method):
             self.trees_.append(tree)
             tell = teller(callbacks, f"tree {member + 1} of {self.ensemble}", len(tree) - 1)
             loss = self._loss_of(member)
-            self.classifiers_.append(self._classifiers(seen, Y, tree, loss, seed, tell))
+
+            def blocks(number: int, member: int = member) -> Blocks | None:
+                name = f"{run[1]}-tree-{member + 1}-{number + 1}"
+                return kept_blocks(callbacks, name, run[0])
+
+            self.classifiers_.append(self._classifiers(seen, Y, tree, loss, seed, tell, blocks))
 
     def _classifiers(
         self,
@@ -215,6 +222,7 @@ class HierarchicalXC(Method):
         loss: Loss,
         seed: int,
         tell: Callable[[int], None],
+        blocks: Callable[[int], Blocks | None],
     ) -> Classifiers:
         C, width = self.C or usual_C(loss, Y.shape[1]), self.node_hidden
         linear, networks = NO_LINEAR, NO_NETWORKS
@@ -223,7 +231,7 @@ class HierarchicalXC(Method):
         else:
             weights = train_edges(
                 *(seen, Y, tree),
-                loss=loss, C=C, prune=self.prune, seed=seed, progress=tell,
+                loss=loss, C=C, prune=self.prune, seed=seed, progress=tell, blocks=blocks,
             )  # fmt: skip
             linear = lay_out(tree, weights)
         return Classifiers.of(tree, linear, networks)

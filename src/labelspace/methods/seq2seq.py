@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -56,8 +57,10 @@ from labelspace.methods.seq2seq_search import OFF, Writer
 from labelspace.methods.validation import parts_of
 from labelspace.methods.wide import LISTED, Wide, wide_bytes
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
+from labelspace.nn.callbacks import listeners
+from labelspace.nn.history import watch
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
-from labelspace.sparse import checked_features
+from labelspace.sparse import checked_features, digest
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -188,6 +191,8 @@ class Seq2Seq(Method):
             del self._names
 
     def _fit(self, data: TrainingData) -> None:
+        if self._names is not None:  # a checkpoint of other names is one of another run
+            data = replace(data, identity=digest(data.identity, self._names))
         X, Y, valid, _ = parts_of(data, self.validation, self.seed)
         self.reading_ = Reading.of(X, self._names, self.max_tokens)
         self.bag_ = Bag.of(self.reading_, X)
@@ -211,7 +216,8 @@ class Seq2Seq(Method):
             if self.wide:
                 again, taxonomy = data.valid is None, data.taxonomy
                 bags, held = (self.bag_(X), Y), (self.bag_(valid[0]), valid[1])
-                self.wide_ = Wide.fit(bags, held, deep, taxonomy, self.seed, again)
+                parts = listeners(data.callbacks, "wide")
+                self.wide_ = Wide.fit(bags, held, deep, taxonomy, self.seed, again, parts)
 
     def _begin(self, n_tokens: int, first_own: int) -> Any:
         if self.model != SMALL:
@@ -245,6 +251,7 @@ class Seq2Seq(Method):
         self.t5_.train()
         adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.lr))
         score = None if valid is None else lambda: self._score(*valid, Y)
+        watch(data.callbacks, self._rank_written, (X, Y), valid, most=MOST_SCORED)
         objective = WritingObjective(self, X, has)
         learner = Learner(dict(self.t5_.named_parameters()), objective, adam, score)
         self.history_ = trainer.run(learner, X.shape[0])
@@ -284,8 +291,11 @@ class Seq2Seq(Method):
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
         X, Y = X[:MOST_SCORED], Y[:MOST_SCORED]
-        raw, _ = self._raw(self._writer(), X)
-        return measure(self.metric, Ranking.from_sparse(raw, min(5, Y.shape[1])), Y, Y_train)
+        return measure(self.metric, self._rank_written(X, min(5, Y.shape[1])), Y, Y_train)
+
+    def _rank_written(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by what the T5 of the moment writes alone; scores are not calibrated."""
+        return Ranking.from_sparse(self._raw(self._writer(), X)[0], k)
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, k: int) -> Ranking:
         """By held-out examples; returns the k best labels of each."""

@@ -56,6 +56,8 @@ from labelspace.methods.treespace_space import (
 from labelspace.methods.treespace_start import centroids, feature_pace, log_odds
 from labelspace.methods.validation import parts_of
 from labelspace.methods.wide import LISTED, Wide, wide_bytes
+from labelspace.nn.callbacks import listeners
+from labelspace.nn.history import watch
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.voters import Voters, voter_bytes
@@ -225,6 +227,7 @@ class TreeSpace(Method):
             "scale": self.scale_,
         }
         score = None if valid is None else lambda: self._score(*valid, Y)
+        watch(data.callbacks, self._rank_by_tree, (X, Y), valid)
         learner = Learner(tensors, TreeObjective(self, X, above), self._optimiser(), score)
         self.history_ = trainer.run(learner, X.shape[0])
 
@@ -274,7 +277,8 @@ class TreeSpace(Method):
         self._lean(cut, Y)
         if self.wide:
             deep = Ranking(*self.blend_.rank(*held, min(LISTED, self.n_labels_)))
-            self.wide_ = Wide.fit((X, Y), valid, deep, data.taxonomy, self.seed, again)
+            parts = listeners(data.callbacks, "wide")
+            self.wide_ = Wide.fit((X, Y), valid, deep, data.taxonomy, self.seed, again, parts)
         if voters is not None and again:  # in the end, nobody is left out of the vote
             self.blend_.voters = voters.extended(self.embed, *valid)
 
@@ -288,8 +292,11 @@ class TreeSpace(Method):
             self.blend_.calibrate(*cut)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        best = self._index().search(self.encoder_.encode(X)[1], min(5, Y.shape[1]))
-        return measure(self.metric, Ranking(*best), Y, Y_train)
+        return measure(self.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, Y_train)
+
+    def _rank_by_tree(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by the spaces of the moment alone; scores are not calibrated."""
+        return Ranking(*self._index().search(self.encoder_.encode(X)[1], k))
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points before they go into the spaces of the levels, (n, width)."""
