@@ -6,11 +6,19 @@ import os
 import subprocess
 import sys
 import threading
+import types
 
 import numba
 
 import labelspace as ls
-from labelspace.progress import COMPILING, ProgressLines, Stages, compilation_said, progress_bar
+from labelspace.progress import (
+    COMPILING,
+    ProgressLines,
+    Stages,
+    compilation_said,
+    interactive,
+    progress_bar,
+)
 
 
 def test_a_stage_is_printed_when_it_begins_and_when_it_ends():
@@ -112,3 +120,12 @@ def test_stages_of_training_are_truthful():
         "loading libraries, checking memory",
         "training knn",
     ]
+
+
+def test_a_notebook_is_interactive(monkeypatch):
+    class ZMQInteractiveShell: ...
+
+    assert not interactive()
+    module = types.SimpleNamespace(get_ipython=ZMQInteractiveShell)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    assert interactive()

@@ -61,6 +61,16 @@ def test_a_method_may_be_an_object():
 def test_features_may_be_an_object():
     tagger = ls.train(ROWS, method="knn", features=make_features("hashing"))
     assert tagger.pipeline.text.kind == "hashing"
+    with pytest.raises(ParameterError, match="features: expected a name such as tfidf, not int"):
+        ls.train(ROWS, method="knn", features=5)
+
+
+@pytest.mark.parametrize("source", [None, 5])
+def test_what_is_no_data_is_refused(source):
+    tagger = ls.train(ROWS, method="glas", **SMALL)
+    for take in (ls.train, tagger.evaluate, tagger.update, tagger.tag_many, tagger.predict_file):
+        with pytest.raises(ParameterError, match="expected a file, a DataFrame or a list"):
+            take(source)
 
 
 def test_validation_labels_are_matched_by_name():

@@ -116,11 +116,11 @@ class Tagger:
         if isinstance(texts, str):
             raise InputError("tag_many takes several texts; use tag for one")
         least = self.least_score(threshold)
-        texts, table = _texts_or_table(texts)
-        if table is None:
-            ranking = self.method.predict(self.pipeline.transform_texts(texts), k)
+        given, is_table = _texts_or_table(texts)
+        if not is_table:
+            ranking = self.method.predict(self.pipeline.transform_texts(given), k)
             return self.name_ranking(ranking, least)
-        batches = self.iter_batches(table)
+        batches = self.iter_batches(given)
         return [
             tags for each in batches for tags in self.name_ranking(self.predict(each, k), least)
         ]
@@ -174,7 +174,7 @@ class Tagger:
         if isinstance(source, Dataset):
             return source.batches(batch_size)
         columns = columns or self.columns_for(source)
-        if frames.is_path(source) and are_documents(Path(source)):  # type: ignore[arg-type]
+        if frames.is_path(source) and are_documents(Path(source), columns):  # type: ignore[arg-type]
             return iter_documents(Path(source), batch_size, columns.encoding)  # type: ignore[arg-type]
         return iter_batches(
             source,
@@ -477,15 +477,14 @@ def with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
     return replace(dataset, labels=labels, label_names=names, taxonomy=taxonomy)
 
 
-def _texts_or_table(given: Any) -> tuple[Iterable[str], Any]:
-    """Tell texts from a table in memory: (texts, None) or ((), table)."""
-    if any(hasattr(given, name) for name in ("columns", "column_names", "schema")):
-        return (), given
+def _texts_or_table(given: Any) -> tuple[Any, bool]:
+    """Return what was given, and whether it is a table in memory instead of texts."""
+    marks = ("columns", "column_names", "schema")  # of DataFrames and Arrow tables
+    if not isinstance(given, Iterable) or any(hasattr(given, name) for name in marks):
+        return given, True
     items = iter(given)
     first = list(islice(items, 1))
-    if first and isinstance(first[0], Mapping):
-        return (), chain(first, items)
-    return chain(first, items), None
+    return chain(first, items), bool(first) and isinstance(first[0], Mapping)
 
 
 def _methods_that(can: Callable[[type[Method]], bool]) -> str:

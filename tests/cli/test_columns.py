@@ -201,3 +201,35 @@ def test_update_drops_a_threshold_and_says_so(shop, command):
     assert code == 0, err
     assert "the threshold was chosen before this update" in err
     assert "threshold" not in ls.load(model).facts
+
+
+def test_plots_and_maps_know_the_columns(catalogue, command):
+    pytest.importorskip("matplotlib")
+    model = catalogue / "model"
+    model.rename(catalogue / "$m_{$")  # no formula in a title
+    picture = catalogue / "r.png"
+    arguments = (catalogue / "$m_{$", catalogue / "test.csv", "--out", picture)
+    code, _, err = command("plot", "reliability", *arguments)
+    assert code == 0, err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    settings = [word for pair in ("dim=4", "epochs=1", "rare=0") for word in ("--set", pair)]
+    arguments = (*COLUMNS, "--method", "glas", *settings, "--out", catalogue / "glas")
+    assert command("train", catalogue / "train.csv", *arguments)[0] == 0
+    page = catalogue / "map.html"
+    arguments = ("--data", catalogue / "test.csv", "--out", page)
+    code, _, err = command("map", catalogue / "glas", *arguments)
+    assert code == 0, err
+    assert "Dresses" in page.read_text() or page.stat().st_size > 1000
+
+
+def test_a_place_that_cannot_hold_a_model_is_refused_before_reading(catalogue, command):
+    for place in (catalogue, ".", catalogue / "train.csv"):
+        code, _, err = command("train", catalogue / "no such.csv", "--out", place)
+        assert code == 1
+        assert "no such" not in err
+        assert len(err.splitlines()) == 1
+
+
+def test_a_budget_for_a_method_without_one_is_a_wrong_call(catalogue, command):
+    arguments = ("--method", "knn", "--budget", "1m", "--out", catalogue / "m")
+    assert command("train", catalogue / "train.csv", *arguments)[0] == 2

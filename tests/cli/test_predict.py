@@ -173,6 +173,19 @@ def test_documents_are_tagged_file_by_file(shop, model, command):
     assert "no .txt files" in err
 
 
+def test_text_saved_by_a_spreadsheet_is_a_table(shop, model, command):
+    table = shop / "sheet.txt"
+    table.write_text("id\ttext\na\tripe apple\nb\tsteel hammer\n", encoding="utf-16")
+    code, out, err = command("predict", model, table, "--top", "1")
+    assert code == 0, err
+    assert [answer["id"] for answer in lines(out)] == ["a", "b"]
+    note = shop / "note.txt"
+    note.write_text("apple, pear\nplum, sweet\n")
+    code, out, err = command("predict", model, note, "--top", "1")
+    assert code == 0, err
+    assert [answer["id"] for answer in lines(out)] == ["note.txt"]
+
+
 def test_a_folder_of_data_sets_is_no_folder_of_documents(tmp_path, numbered, command):
     code, _, err = command("predict", numbered, tmp_path)
     assert code == 1
@@ -191,6 +204,14 @@ def test_failure_leaves_nothing_behind(shop, model, command):
     assert code == 1
     assert "cannot be written" in err
     assert set(shop.iterdir()) == before
+
+
+@pytest.mark.parametrize("way", ["-", "/dev/stdin"])
+def test_examples_come_from_standard_input_and_go_to_a_device(shop, model, labelspace, way):
+    text = (shop / "test.jsonl").read_text()
+    run = labelspace("predict", model, way, "--top", "1", "--out", "/dev/stdout", input=text)
+    assert run.returncode == 0, run.stderr
+    assert [answer["id"] for answer in lines(run.stdout)] == [f"r{i}" for i in range(12)]
 
 
 def test_terminal_escapes_in_names_do_not_reach_the_output(capsys):

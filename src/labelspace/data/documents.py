@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,17 +10,21 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data import xc
 from labelspace.data._files import opened
+from labelspace.data._text import beginning
+from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
 from labelspace.errors import DataError
 
 SUFFIX = ".txt"
 
 
-def are_documents(path: Path) -> bool:
-    """Whether this is a folder, or a .txt file that holds neither XC text nor svmlight."""
+def are_documents(path: Path, columns: Columns) -> bool:
+    """Whether this is a folder, or a .txt file that holds no examples in a format of its own."""
     if path.is_dir():
         return True
-    return path.suffix.lower() == SUFFIX and path.is_file() and not _holds_data(path)
+    if path.suffix.lower() != SUFFIX or not path.is_file():
+        return False
+    return not _holds_data(path) and not _is_table(path, columns)
 
 
 def iter_documents(path: Path, batch_size: int, encoding: str | None) -> Iterator[Dataset]:
@@ -48,6 +53,15 @@ def _holds_data(path: Path) -> bool:
     with opened(path) as stream:
         start = stream.read(1 << 12)
     return start.lstrip().startswith(b"{") or xc.sniff(path) is not None
+
+
+def _is_table(path: Path, columns: Columns) -> bool:
+    """Whether the first line names one of the columns, as in what spreadsheets save as text."""
+    with opened(path) as stream:
+        start = beginning(stream.read(1 << 12)).lstrip()
+    cells = re.split(r"[,;|\t]", start.partition("\n")[0])
+    names = {cell.strip(' "\r') for cell in cells} if len(cells) > 1 else set()
+    return not columns.wanted().isdisjoint(names)
 
 
 def _text(path: Path, encoding: str) -> str:
