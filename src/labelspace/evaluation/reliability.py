@@ -57,8 +57,6 @@ def reliability(
     """How the scores of a ranking's first k labels (None: all) agree with the true labels Y."""
     if bins < 1:
         raise ParameterError(f"bins={bins}: expected an integer of at least 1")
-    if not (np.asarray(ranking.labels)[:, :k] >= 0).any():
-        return Reliability(np.zeros(bins, np.int64), np.zeros(bins), np.zeros(bins))
     pairs = Pairs.of(ranking, Y, k)
     # A score of 1 belongs to the last bin.
     place = np.minimum((pairs.scores.astype(np.float64) * bins).astype(np.int64), bins - 1)
