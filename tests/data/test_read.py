@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 
 from labelspace.data import Columns, Dataset, iter_batches, read, read_split, write
 from labelspace.data.read import recognise
@@ -64,7 +64,7 @@ def test_what_is_not_recognised(tmp_path: Path) -> None:
         read(put(tmp_path / "a.csv", ""))
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "absent.jsonl")
-    with pytest.raises(DataError, match="directory; read_split"):
+    with pytest.raises(DataError, match="not a directory: name one of its files"):
         read(tmp_path)
 
 
@@ -84,11 +84,6 @@ def test_numbered_labels(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="twice"):
             read(path, label_names=["a", "b", "a"])
     assert read(tmp_path / "a.svm", zero_based=True).n_features == 5
-
-
-def test_labels_txt_beside_a_file_is_not_looked_at(tmp_path: Path) -> None:
-    put(tmp_path / "labels.txt", "a\nb\nc\n")
-    assert read(put(tmp_path / "a.txt", XC)).label_names is None
 
 
 def test_the_cache_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,8 +113,14 @@ def test_a_matrix_pair_is_found_from_either_side(tmp_path: Path) -> None:
             read(path, n_features=5)
         with pytest.raises(DataError, match="3 labels where 2 are expected"):
             read(path, label_names=["a", "b"])
-    with pytest.raises(DataError, match="in batches"):
-        iter_batches(labels)
+        for size in (1, 2, 3):
+            batches = list(iter_batches(path, batch_size=size, require_labels=True))
+            for part in ("labels", "features"):
+                together = vstack([getattr(batch, part) for batch in batches]).toarray()
+                np.testing.assert_array_equal(together, getattr(dataset, part).toarray())
+    put(tmp_path / "trn_X_Y.txt", "1 3\n0:1 2:1\n")
+    with pytest.raises(DataError, match="2 rows, but 1 in"):
+        list(iter_batches(features))
 
 
 def test_one_matrix_alone(tmp_path: Path) -> None:
@@ -302,7 +303,7 @@ def test_directories_that_hold_no_split(tmp_path: Path) -> None:
     put(tmp_path / "train.csv", "text,labels\na,b\n")
     with pytest.raises(DataError, match=r"several files.*train\.csv, train\.jsonl"):
         read_split(tmp_path)
-    with pytest.raises(DataError, match="numbered"):
+    with pytest.raises(DataError, match=r"here are numbers.*are names: use one format"):
         read_split(train, put(tmp_path / "b.txt", XC))
     with pytest.raises(TypeError, match="colums"):
         read_split(tmp_path, colums=Columns())

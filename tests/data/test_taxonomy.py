@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelspace.data import Taxonomy, read_taxonomy, write_taxonomy
+from labelspace.data.taxonomy import joined
 from labelspace.errors import DataError
+
+AWKWARD = ["a\tb", "a\nb", "# a", "#", "", " ", '"', '"a"', "\ufeffa", "a\r", "a\u2028b", "a\x85b"]
 
 
 def write_file(path: Path, text: str) -> Path:
@@ -90,9 +94,38 @@ def slow_depth(name: str, pairs: set[tuple[str, str]]) -> int:
     return max((1 + slow_depth(p, pairs) for c, p in pairs if c == name), default=0)
 
 
-@pytest.mark.parametrize("name", ["a\tb", "a\nb", "# a", ""])
-def test_names_that_a_file_cannot_hold(tmp_path: Path, name: str) -> None:
-    taxonomy = Taxonomy((name, "parent"), np.array([[0, 1]]), 1)
-    with pytest.raises(DataError, match="cannot stand"):
-        write_taxonomy(taxonomy, tmp_path / "h.tsv")
-    assert not list(tmp_path.iterdir())
+@given(
+    names=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(AWKWARD),
+        min_size=2,
+        max_size=6,
+        unique=True,
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_any_name_survives(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+    pairs = list(pairwise(names))
+    path = tmp_path_factory.mktemp("t") / "h.tsv"
+    write_taxonomy(Taxonomy.from_names(pairs, names[:1]), path)
+    assert as_pairs(read_taxonomy(path, names[:1])) == set(pairs)
+
+
+def test_a_long_cycle_is_named_in_a_short_message() -> None:
+    names = [f"{i} {'long ' * 100}" for i in range(60_000)]
+    edges = np.array([(i, (i + 1) % len(names)) for i in range(len(names))])
+    with pytest.raises(DataError, match=r"a cycle: .* -> .* -> \.\.\. \(60000 names\)") as caught:
+        Taxonomy(tuple(names), edges, 0)
+    assert len(str(caught.value)) < 600
+
+
+def test_taxonomies_are_joined_and_must_agree() -> None:
+    first = Taxonomy.from_names([("cat", "animal")], ["cat"])
+    second = Taxonomy.from_names([["animal", "thing"], ["cat", "animal"]], ["animal", "cat"])
+    both = joined([first, None, second], ["cat", "dog"])
+    assert both is not None
+    assert both.node_names == ("cat", "dog", "animal", "thing")
+    assert as_pairs(both) == {("cat", "animal"), ("animal", "thing")}
+    opposite = Taxonomy.from_names([("animal", "cat")], ["cat"])
+    with pytest.raises(DataError, match=r"cycle: .*animal"):
+        joined([first, opposite], ["cat"])
+    assert joined([None], ["cat"]) is None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +13,7 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import print_facts, print_json, print_table, progress_bar, say
+from labelspace.cli.plain import plain
 from labelspace.errors import ParameterError
 
 app = typer.Typer(
@@ -28,18 +33,44 @@ def info(
     file: File,
     as_json: options.AsJson = False,
 ) -> None:
-    """Statistics as papers print them; checks every line on the way.
+    """Print statistics as papers do, and the first rows as they were understood.
+
+    Every line is checked on the way.
 
     Example: labelspace data info train.jsonl.gz
     """
     from labelspace.data import read
-    from labelspace.data.stats import statistics
+    from labelspace.data.stats import samples, statistics, suspicions
 
-    found = statistics(read(file, columns=columns.over()))
+    chosen = columns.over()
+    with _warnings() as warnings:
+        dataset = read(file, columns=chosen)
+    doubts = suspicions(dataset)
+    figures, shown = statistics(dataset), samples(dataset, chosen.numbers)
     if as_json:
-        print_json(found)
-    else:
-        print_facts({name.replace("_", " "): value for name, value in found.items()}, str(file))
+        print_json({**figures, "samples": shown, "warnings": warnings + doubts})
+        return
+    print_facts({name.replace("_", " "): value for name, value in figures.items()}, str(file))
+    for place, sample in enumerate(shown, 1):
+        # In quotes, as a name may hold a comma.
+        quoted = ", ".join(f'"{name}"' for name in sample["labels"]) or "none"
+        print_facts({**sample, "labels": quoted}, f"example {place}, as it was understood")
+    for doubt in doubts:
+        say(f"{file}: {doubt}")
+
+
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """Collect what is logged as a warning; it is printed all the same."""
+    found: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("labelspace")
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
 
 
 @app.command()
@@ -52,33 +83,33 @@ def convert(
         str, typer.Option("--features", help="Turn text into numbers (tfidf, hashing) for XC text.")
     ] = "none",
     label_names: Annotated[
-        Path | None, typer.Option(help="Names of numbered labels, a line each.")
+        Path | None, typer.Option(help="Names of numbered labels, one per line.")
     ] = None,
 ) -> None:
     """Turn any format into XC text, JSONL or Parquet.
 
-    XC text has no place for names: they go to TARGET.labels.txt beside it.
+    XC text has no place for label names: they go to TARGET.labels.txt. A hierarchy goes to
+    TARGET.hierarchy.tsv. Both are found there when TARGET is read.
 
     Example: labelspace data convert train.txt.gz train.parquet --label-names labels.txt
     """
     from dataclasses import replace
 
     from labelspace.data import read, write
+    from labelspace.data.name_files import read_names
     from labelspace.features.pipeline import pipeline_for
 
-    names = None
-    if label_names is not None:
-        names = label_names.read_text(encoding="utf-8").splitlines()
+    names = None if label_names is None else read_names(label_names)
     dataset = read(source, columns=columns.over(), label_names=names)
     if features != "none":
         X = pipeline_for(dataset, features).fit_transform(dataset)
         dataset = replace(dataset, features=X, texts=None)
-    write(dataset, target)
+    written = write(dataset, target)
     say(f"{target}: {len(dataset):,} examples, {dataset.n_labels:,} labels")
-    if dataset.label_names is not None and ".txt" in target.suffixes:
-        beside = target.with_name(target.name + ".labels.txt")
-        beside.write_text("\n".join(dataset.label_names) + "\n", encoding="utf-8")
-        say(f"{beside}: their names")
+    for beside in written[1:]:
+        say(f"{beside}: {'their names' if beside.suffix == '.txt' else 'their hierarchy'}")
+    if dataset.ids is not None and ".txt" in target.suffixes:
+        say("ids are not kept: XC text has no place for them")
 
 
 @app.command()
@@ -92,7 +123,8 @@ def get(
 ) -> None:
     """Fetch a public data set, or list them.
 
-    A broken download goes on where it stopped; checksums are verified.
+    A broken download goes on where it stopped. The checksum of the first download is recorded
+    beside it, and a later one must match it; no checksums are published for these sets.
 
     Example: labelspace data get amazon-670k --out data/
     """
@@ -100,6 +132,7 @@ def get(
 
     from labelspace.data.catalogue import PUBLIC_SETS
     from labelspace.data.download import get as fetch
+    from labelspace.data.read import train_file
 
     if name is None:
         if as_json:
@@ -113,14 +146,21 @@ def get(
         print_table(columns, rows)
         return
     with progress_bar() as progress:
-        task = progress.add_task(f"fetching {name}", total=None)
+        task = progress.add_task(plain(f"fetching {name}"), total=None)
         place = fetch(
             name,
             out,
             from_file=from_file,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
-    print_json({"name": name, "path": str(place)}) if as_json else say(f"{name} is in {place}")
+    if as_json:
+        print_json({"name": name, "path": str(place)})
+        return
+    say(f"{name} is in {place}")
+    say(f"next: labelspace compare --train {shlex.quote(str(place))} --methods knn,linear")
+    train = train_file(place)
+    if train is not None:
+        say(f"or:   labelspace train {shlex.quote(str(train))} --out model/")
 
 
 @app.command()

@@ -9,7 +9,7 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import say
-from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.errors import DataError, LabelspaceError, ParameterError
 
 app = typer.Typer(
     help="Draw how a model was trained, or what its scores are worth.\n\n"
@@ -59,7 +59,7 @@ def reliability(
     data: Annotated[Path, typer.Argument(help="Test data with labels.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A name that ends in .html or .png.")],
     top: Annotated[int, typer.Option(min=1, help="How many labels of an example count.")] = 5,
-    bins: Annotated[int, typer.Option(min=1, help="Into how many steps scores are cut.")] = 10,
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 10,
 ) -> None:
     """Draw the share of labels that are true against their score: at best, a diagonal.
 
@@ -72,8 +72,10 @@ def reliability(
     from labelspace.tagger import load
 
     tagger = load(model)
-    test = tagger.read(data, columns.over())
+    test = tagger.read_test(data, columns.over(tagger.columns_for(data)))
     found = scores.reliability(tagger.predict(test, top), test.labels, bins=bins)
+    if not found.counts.any():
+        raise DataError("the model gives no label to any of these examples", path=data)
     title = f"{model.resolve().name} on {data.name}: {tagger.method.name}, best {top} labels"
     if out.suffix == ".png":
         content = reliability_picture(found, title, "png")

@@ -18,7 +18,7 @@ from labelspace.cli.output import (
 )
 from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
 from labelspace.cli.unfinished import discard, has_content, unfinished_run
-from labelspace.errors import CheckpointError, LabelspaceError
+from labelspace.errors import CheckpointError, ParameterError
 from labelspace.methods import DEFAULT_METHOD
 
 if TYPE_CHECKING:
@@ -64,12 +64,13 @@ def train(
     from labelspace.methods.registry import method_class
     from labelspace.nn.callbacks import Checkpoint
     from labelspace.nn.history import History
-    from labelspace.store import size_in_bytes
+    from labelspace.store import check_target, size_in_bytes
 
+    check_target(out)
     chosen = {"seed": str(seed), **options.settings(set_)}
     if budget is not None:
         if "budget" not in method_class(method).parameters:
-            raise LabelspaceError(f"--budget: {method} has no budget; take --method fusion")
+            raise ParameterError(f"--budget: {method} has no budget; use --method fusion")
         chosen["budget"] = str(options.seconds(budget))
     params = method_class(method).parse_parameters(chosen)
     unfinished = out.with_name(out.name + ".checkpoint")
@@ -118,7 +119,7 @@ def _say_extras(facts: dict[str, Any]) -> None:
     """How fast texts were read, and the threshold where one was chosen."""
     if "text_features" in facts:
         speed = facts["text_features"]
-        say(f"features {speed['name']}: {speed['texts_per_second']:,} texts a second")
+        say(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")
     if "threshold" in facts:
         say_threshold(facts["threshold"])
 

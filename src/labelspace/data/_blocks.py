@@ -17,6 +17,7 @@ from typing import IO, NamedTuple, TypeVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.data import _files
 from labelspace.data._files import PathLike
 from labelspace.data._layout import (
     MAX_COLUMNS,
@@ -161,20 +162,25 @@ def batches(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
         yield gather(held)
 
 
-def newline_blocks(stream: IO[bytes]) -> Iterator[bytes]:
+def newline_blocks(stream: IO[bytes], path: PathLike) -> Iterator[bytes]:
     """The text in blocks that end with a newline, without a byte order mark."""
-    rest = b""
+    held: list[bytes] = []  # the beginning of a line whose end has not been read yet
+    n_held, line = 0, 1
     data = stream.read(BLOCK_BYTES).removeprefix(BYTE_ORDER_MARK)
     while data:
         cut = data.rfind(b"\n") + 1
         if cut:
-            yield rest + data[:cut]
-            rest = data[cut:]
-        else:
-            rest += data
+            block = b"".join((*held, data[:cut]))
+            line += block.count(b"\n")
+            yield block
+            held, n_held = [], 0
+        held.append(data[cut:])
+        n_held += len(data) - cut
+        if n_held > _files.LINE_BYTES:
+            raise _files.endless_line(path, line)
         data = stream.read(BLOCK_BYTES)
-    if rest:
-        yield rest + b"\n"
+    if n_held:
+        yield b"".join((*held, b"\n"))
 
 
 @cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 MAX_COLUMNS = 2**31 - 1  # column numbers are int32
 
 TOKEN = re.compile(rb"[^ \t\r\n]+")
-_DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
 
 

@@ -27,6 +27,8 @@ Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if kn
 
 CHUNK = 1 << 20
 ATTEMPTS = 5  # in a row that bring less than a chunk each
+PACKED_AT_MOST = 100  # times; text packs about five to one
+UNPACKED_ANYWAY = 1 << 30  # bytes that are unpacked however small the archive is
 FIRST_PAUSE = 0.2  # seconds, doubled after each attempt
 DAMAGED = (zipfile.BadZipFile, tarfile.TarError, BadGzipFile, EOFError, zlib.error)
 
@@ -269,11 +271,12 @@ def _unzip(archive: Path, directory: Path) -> list[Path]:
                 raise DataError(f"member {member.filename!r} is a link", path=archive)
             if member.flag_bits & 1:
                 raise DataError(f"member {member.filename!r} is encrypted", path=archive)
+        _refuse_bomb(sum(member.file_size for member in members), archive)
         return [Path(opened.extract(member, directory)) for member in members]
 
 
 def _untar(archive: Path, directory: Path) -> list[Path]:
-    files = []
+    files, size = [], 0
     with tarfile.open(archive) as opened:
         for member in opened:
             if member.isdir():
@@ -281,6 +284,8 @@ def _untar(archive: Path, directory: Path) -> list[Path]:
             _refuse_outside(member.name, archive)
             if not member.isreg():
                 raise DataError(f"member {member.name!r} is a link or a device", path=archive)
+            size += member.size
+            _refuse_bomb(size, archive)
             opened.extract(member, directory, filter="data")
             files.append(directory / member.name)
     return files
@@ -290,6 +295,13 @@ def _refuse_outside(member: str, archive: Path) -> None:
     path = PurePosixPath(member.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or ":" in member.split("/")[0]:
         raise DataError(f"member {member!r} would be written outside the folder", path=archive)
+
+
+def _refuse_bomb(size: int, archive: Path) -> None:
+    """Raise a DataError for an archive whose content is out of proportion to it."""
+    if size > max(UNPACKED_ANYWAY, PACKED_AT_MOST * archive.stat().st_size):
+        message = f"it unpacks to more than {size:,} bytes, out of all proportion to the archive"
+        raise DataError(f"{message}; unpack it by hand if that is right", path=archive)
 
 
 def _sibling(path: Path, suffix: str) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
@@ -91,15 +92,18 @@ def write_catalogue(
     except OSError as error:
         raise DataError(f"cannot be made: {error.strerror or error}", path=directory) from error
     edges: set[tuple[str, str]] = set()
-    files = [("train.jsonl", 0, train), ("test.jsonl", train, test)]
-    for name, start, n in files:
-        with replacing(directory / name) as file:
+    names = ("train.jsonl", "test.jsonl", "hierarchy.tsv")
+    places = tuple(directory / name for name in names)
+    with ExitStack() as drafts:  # the files take their names together, when all are written
+        train_file, test_file, edges_file = [drafts.enter_context(replacing(p)) for p in places]
+        for file, start, n in ((train_file, 0, train), (test_file, train, test)):
             for record in product_records(n, seed=seed, start=start):
                 file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
                 edges.update((below, above) for above, below in pairwise(_prefixes(record["path"])))
-    with replacing(directory / "hierarchy.tsv") as file:
-        file.writelines(f"{child}\t{parent}\n".encode() for child, parent in sorted(edges))
-    return directory / "train.jsonl", directory / "test.jsonl", directory / "hierarchy.tsv"
+        edges_file.writelines(f"{child}\t{parent}\n".encode() for child, parent in sorted(edges))
+        for file in (train_file, test_file, edges_file):
+            file.flush()  # a full disk is found out before the first of them has its name
+    return places[0], places[1], places[2]
 
 
 def _record(number: int, dice: Dice) -> dict[str, Any]:

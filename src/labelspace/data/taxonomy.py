@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from labelspace.data._files import PathLike, opened, replacing
+from labelspace.data._files import PathLike, at_rest, limited_lines, opened, replacing
+from labelspace.data.name_files import decoded, quoted, unquoted
 from labelspace.errors import DataError
 
 HIERARCHY_FILE = "hierarchy.tsv"
+
+_SHOWN_NODES, _SHOWN_LETTERS = 6, 60  # of a cycle, in an error message
 
 
 @dataclass(frozen=True)
@@ -78,34 +82,18 @@ def joined(parts: Iterable[Taxonomy | None], label_names: Sequence[str]) -> Taxo
 
 def read_taxonomy(path: PathLike, label_names: Sequence[str]) -> Taxonomy:
     """A hierarchy file: `child TAB parent` a line; blank lines and `# ...` are skipped."""
-    pairs = list(_read_edges(Path(path)))
+    place = at_rest(path)
+    pairs = list(_read_edges(place))
     try:
         return Taxonomy.from_names(pairs, label_names)
     except DataError as error:
-        raise DataError(error.message, path=Path(path)) from None
-
-
-def find_taxonomy(choice: PathLike, folder: Path, label_names: Sequence[str]) -> Taxonomy | None:
-    """The hierarchy file `choice`; "auto": hierarchy.tsv in the folder, if it knows the labels."""
-    path = folder / HIERARCHY_FILE if choice == "auto" else Path(choice)
-    if choice == "auto" and not path.is_file():
-        return None
-    taxonomy = read_taxonomy(path, label_names)
-    if (taxonomy.edges < taxonomy.n_labels).any():
-        return taxonomy
-    if choice == "auto":
-        return None
-    raise DataError("none of the names in it is a label of the data", path=path)
+        raise DataError(error.message, path=place) from None
 
 
 def _read_edges(path: Path) -> Iterator[tuple[str, str]]:
     with opened(path) as stream:
-        for number, raw in enumerate(stream, 1):
-            try:
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                message = "not UTF-8; save the file as UTF-8"
-                raise DataError(message, path=path, line=number, column=error.start + 1) from None
+        for number, raw in limited_lines(stream, path):
+            text = decoded(raw, path, number).rstrip("\r\n")
             # A comment needs the blank, as a label may well begin with "#".
             if not text.strip() or text == "#" or text.startswith("# "):
                 continue
@@ -113,20 +101,24 @@ def _read_edges(path: Path) -> Iterator[tuple[str, str]]:
             if len(parents) != 1 or not child or not parents[0]:
                 message = f"expected `child TAB parent`, found {text[:60]!r}"
                 raise DataError(message, path=path, line=number)
-            yield child, parents[0]
+            yield unquoted(child), unquoted(parents[0])
 
 
 def write_taxonomy(taxonomy: Taxonomy, path: PathLike) -> None:
-    """The edges as a hierarchy file that `read_taxonomy` understands."""
-    names = taxonomy.node_names
-    for name in {names[node] for node in np.unique(taxonomy.edges)}:
-        if not name or name.startswith("# ") or any(mark in name for mark in "\t\n\r"):
-            raise DataError(
-                f"{name!r} cannot stand in a hierarchy file; rename it", path=Path(path)
-            )
+    """Write the edges as a hierarchy file that `read_taxonomy` understands."""
     with replacing(path) as stream:
-        for child, parent in taxonomy.edges.tolist():
-            stream.write(f"{names[child]}\t{names[parent]}\n".encode())
+        stream.writelines(taxonomy_lines(taxonomy))
+
+
+def taxonomy_lines(taxonomy: Taxonomy) -> Iterator[bytes]:
+    """The lines of a hierarchy file."""
+    return (f"{_cell(child)}\t{_cell(parent)}\n".encode() for child, parent in taxonomy.pairs())
+
+
+def _cell(name: str) -> str:
+    """A name as a hierarchy file holds it; quoted where it would read as something else."""
+    empty_or_comment = not name.strip() or name.startswith("# ")
+    return json.dumps(name) if empty_or_comment else quoted(name)
 
 
 def longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:
@@ -155,9 +147,15 @@ def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
     stuck = set(np.flatnonzero(depths < 0).tolist())
     parent_of = {int(c): int(p) for c, p in edges if int(c) in stuck and int(p) in stuck}
     node = next(iter(parent_of))
-    seen: list[int] = []
-    while node not in seen:
-        seen.append(node)
+    place: dict[int, int] = {}  # of each node on the way from the first one up
+    while node not in place:
+        place[node] = len(place)
         node = parent_of[node]
-    cycle = [*seen[seen.index(node) :], node]
-    raise DataError("the taxonomy has a cycle: " + " -> ".join(names[i] for i in cycle))
+    cycle = [*list(place)[place[node] :], node]
+    shown = [
+        names[i] if len(names[i]) <= _SHOWN_LETTERS else f"{names[i][:_SHOWN_LETTERS]}..."
+        for i in cycle[:_SHOWN_NODES]
+    ]
+    if len(cycle) > _SHOWN_NODES:
+        shown += [f"... ({len(cycle) - 1} names)"]
+    raise DataError("the taxonomy has a cycle: " + " -> ".join(shown))

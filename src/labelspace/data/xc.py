@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import IO, Literal
@@ -29,7 +30,7 @@ from labelspace.data._blocks import (
     newline_blocks,
     parse_blocks,
 )
-from labelspace.data._files import GZIP_MAGIC, PathLike, opened, replacing
+from labelspace.data._files import GZIP_MAGIC, PathLike, at_rest, opened, replacing
 from labelspace.data._layout import MAX_COLUMNS, TOKEN, Layout, quoted
 from labelspace.data.dataset import Dataset, IntArray
 from labelspace.errors import DataError, ParameterError
@@ -48,24 +49,38 @@ _LABELS = re.compile(rb"-?[0-9]+(,-?[0-9]+)*")
 
 
 def read_xc(
-    path: PathLike, *, n_features: int | None = None, n_labels: int | None = None
+    path: PathLike,
+    *,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    any_labels: bool = False,
 ) -> Dataset:
-    """A whole XC text file; the numbers of features and labels, if given, must be the header's."""
+    """A whole XC text file; the numbers of features and labels, if given, must be the header's.
+
+    any_labels  leave out labels beyond the header's number instead of refusing them
+    """
     with opened(path) as stream:
         expected = (None, n_features, n_labels)
-        (n_rows, width, height), blocks = _header(newline_blocks(stream), path, XC_HEADER, expected)
-        return _dataset(gather(_xc_rows(blocks, path, n_rows, width, height)), width, height, path)
+        (n_rows, width, height), blocks = _header(stream, path, XC_HEADER, expected)
+        bound = MAX_COLUMNS if any_labels else height
+        return _dataset(gather(_xc_rows(blocks, path, n_rows, width, bound)), width, height, path)
 
 
-def iter_xc(path: PathLike, batch_size: int) -> Iterator[Dataset]:
+def iter_xc(path: PathLike, batch_size: int, *, any_labels: bool = False) -> Iterator[Dataset]:
     """The same in batches, in memory that does not grow with the file.
 
     A fault in the file is raised when its place is reached: the batches before it are out by then.
     """
     with opened(path) as stream:
-        (n_rows, width, height), blocks = _header(newline_blocks(stream), path, XC_HEADER)
-        for rows in batches(_xc_rows(blocks, path, n_rows, width, height), batch_size):
+        (n_rows, width, height), blocks = _header(stream, path, XC_HEADER)
+        bound = MAX_COLUMNS if any_labels else height
+        for rows in batches(_xc_rows(blocks, path, n_rows, width, bound), batch_size):
             yield _dataset(rows, width, height, path)
+
+
+def no_labels(n_rows: int, n_labels: int) -> csr_matrix:
+    """The label matrix of examples that have none."""
+    return csr_matrix((n_rows, n_labels), dtype=np.float32)
 
 
 def read_matrix(path: PathLike) -> csr_matrix:
@@ -73,12 +88,43 @@ def read_matrix(path: PathLike) -> csr_matrix:
     return _read_matrix(path, positive_values=False)
 
 
-def read_pair(features_path: PathLike | None, labels_path: PathLike) -> Dataset:
-    """A data set from its two matrix files, or from that of the labels alone."""
+def read_pair(features_path: PathLike | None, labels_path: PathLike | None) -> Dataset:
+    """A data set from its two matrix files; one of them may be absent, not both."""
+    if labels_path is None:
+        if features_path is None:
+            raise ParameterError("a matrix pair needs the features or the labels")
+        alone = read_matrix(features_path)
+        return Dataset(no_labels(alone.shape[0], 0), alone, source=str(features_path))
     labels = _read_matrix(labels_path, positive_values=True)
     labels.data[:] = 1
     features = None if features_path is None else read_matrix(features_path)
     return Dataset(labels, features, source=str(labels_path))
+
+
+def iter_pair(
+    features_path: PathLike | None, labels_path: PathLike | None, batch_size: int
+) -> Iterator[Dataset]:
+    """A matrix pair in batches; one of the two files may be absent, not both."""
+    present = [path for path in (features_path, labels_path) if path is not None]
+    with ExitStack() as files:
+        matrices = []
+        for path in present:
+            stream = files.enter_context(opened(path))
+            (n_rows, width), blocks = _header(stream, path, MATRIX_HEADER)
+            rows = _matrix_rows(blocks, path, n_rows, width, positive_values=path is labels_path)
+            matrices.append((n_rows, width, batches(rows, batch_size)))
+        if len({n_rows for n_rows, _, _ in matrices}) > 1:
+            message = f"{matrices[0][0]} rows, but {matrices[1][0]} in {labels_path}"
+            raise DataError(message, path=str(features_path))
+        for parts in zip(*(rows for _, _, rows in matrices), strict=True):
+            widths = (width for _, width, _ in matrices)
+            found = [part.feature_matrix(width) for part, width in zip(parts, widths, strict=True)]
+            if labels_path is None:
+                labels = no_labels(found[0].shape[0], 0)
+            else:
+                labels = found.pop()
+                labels.data[:] = 1
+            yield Dataset(labels, found[0] if found else None, source=str(present[-1]))
 
 
 def read_svmlight(
@@ -87,19 +133,21 @@ def read_svmlight(
     n_features: int | None = None,
     n_labels: int | None = None,
     zero_based: ZeroBased = "auto",
+    any_labels: bool = False,
 ) -> Dataset:
     """A whole svmlight file, as wide as its largest numbers say where no sizes are given.
 
-    "auto" takes features to be counted from 1 unless one of them has the number 0.
+    zero_based  "auto" takes features to be counted from 1 unless one of them has the number 0
+    any_labels  leave out labels of n_labels and above instead of refusing them
     """
-    layout = _svmlight_layout(n_features, n_labels, zero_based)
+    layout = _svmlight_layout(n_features, None if any_labels else n_labels, zero_based)
     with opened(path) as stream:
         rows = gather(_svmlight_rows(stream, path, layout))
     highest = int(rows.features.max(initial=-1))
     if zero_based == "auto":
         zero_based = bool(rows.features.min(initial=1) == 0)
         if zero_based and highest == n_features:  # too high after all: let the scanner say where
-            return read_svmlight(path, n_features=n_features, n_labels=n_labels, zero_based=True)
+            return read_svmlight(path, n_features=n_features, zero_based=True)
     if not zero_based:
         rows.features[:] -= 1
         highest -= 1
@@ -115,11 +163,14 @@ def iter_svmlight(
     n_labels: int,
     *,
     zero_based: ZeroBased = "auto",
+    any_labels: bool = False,
 ) -> Iterator[Dataset]:
     """The same in batches, in memory that does not grow with the file; "auto" reads it twice."""
+    path = at_rest(path)
+    bound = None if any_labels else n_labels
     if zero_based == "auto":
-        zero_based = _counts_from_zero(path, _svmlight_layout(n_features, n_labels, "auto"))
-    layout = _svmlight_layout(n_features, n_labels, zero_based)
+        zero_based = _counts_from_zero(path, _svmlight_layout(n_features, bound, "auto"))
+    layout = _svmlight_layout(n_features, bound, zero_based)
     with opened(path) as stream:
         for rows in batches(_svmlight_rows(stream, path, layout), batch_size):
             rows.features[:] -= layout.first_feature
@@ -167,7 +218,7 @@ def read_splits(path: PathLike) -> IntArray:
     """A split file (row numbers from 1, a column a split) as an array of rows counted from 0."""
     table: list[list[int]] = []
     with opened(path) as stream:
-        lines = chain.from_iterable(block.splitlines() for block in newline_blocks(stream))
+        lines = chain.from_iterable(block.splitlines() for block in newline_blocks(stream, path))
         for line, text in enumerate(lines, start=1):
             numbers = _whole_numbers(text, 1, "expected row numbers from 1 on", path, line)
             if numbers and table and len(numbers) != len(table[0]):
@@ -195,13 +246,14 @@ def take_split(dataset: Dataset, splits: IntArray, column: int = 0) -> Dataset:
 
 
 def _header(
-    blocks: Iterator[bytes],
+    stream: IO[bytes],
     path: PathLike,
     names: Sequence[str],
     expected: Sequence[int | None] = (),
 ) -> tuple[list[int], Iterator[bytes]]:
     """The numbers of the first line, and the blocks behind it."""
     layout = f"expected a header `{' '.join(names)}`"
+    blocks = newline_blocks(stream, path)
     first = next(blocks, b"")
     if not first:
         raise DataError(f"the file is empty; {layout}", path=str(path))
@@ -242,10 +294,16 @@ def _xc_rows(
 
 def _read_matrix(path: PathLike, *, positive_values: bool) -> csr_matrix:
     with opened(path) as stream:
-        (n_rows, width), blocks = _header(newline_blocks(stream), path, MATRIX_HEADER)
-        layout = Layout(has_labels=False, last_feature=width - 1, positive_values=positive_values)
-        parts = parse_blocks(blocks, layout, path, first_line=2)
-        return gather(counted(parts, n_rows, path)).feature_matrix(width)
+        (n_rows, width), blocks = _header(stream, path, MATRIX_HEADER)
+        rows = _matrix_rows(blocks, path, n_rows, width, positive_values=positive_values)
+        return gather(rows).feature_matrix(width)
+
+
+def _matrix_rows(
+    blocks: Iterable[bytes], path: PathLike, n_rows: int, width: int, *, positive_values: bool
+) -> Iterator[Rows]:
+    layout = Layout(has_labels=False, last_feature=width - 1, positive_values=positive_values)
+    return counted(parse_blocks(blocks, layout, path, first_line=2), n_rows, path)
 
 
 def _svmlight_layout(n_features: int | None, n_labels: int | None, zero_based: ZeroBased) -> Layout:
@@ -268,7 +326,7 @@ def _svmlight_layout(n_features: int | None, n_labels: int | None, zero_based: Z
 
 def _svmlight_rows(stream: IO[bytes], path: PathLike, layout: Layout) -> Iterator[Rows]:
     n_rows = 0
-    for part in parse_blocks(newline_blocks(stream), layout, path):
+    for part in parse_blocks(newline_blocks(stream, path), layout, path):
         n_rows += len(part.label_ends)
         yield part
     if n_rows == 0:
@@ -282,8 +340,11 @@ def _counts_from_zero(path: PathLike, layout: Layout) -> bool:
 
 
 def _dataset(rows: Rows, n_features: int, n_labels: int, path: PathLike) -> Dataset:
-    labels, features = rows.label_matrix(n_labels), rows.feature_matrix(n_features)
-    return Dataset(labels, features, source=str(path))
+    if rows.labels.max(initial=-1) < n_labels:
+        labels = rows.label_matrix(n_labels)
+    else:
+        labels = rows.label_matrix(MAX_COLUMNS)[:, :n_labels]
+    return Dataset(labels, rows.feature_matrix(n_features), source=str(path))
 
 
 def _unpacked_start(data: bytes) -> bytes:

@@ -29,11 +29,13 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean distance of score and share over the pairs."""
+        """Expected calibration error: mean distance of score and share; NaN without pairs."""
+        if not self.counts.any():
+            return float("nan")
         return float(np.average(np.abs(self.scores - self.hits), weights=self.counts))
 
     def facts(self) -> dict[str, Any]:
-        """For JSON: the error in percent as all metrics are, and every bin that holds pairs."""
+        """For JSON: the error in percent, None without pairs, and every bin that holds pairs."""
         width = 1.0 / len(self.counts)
         bins = [
             {
@@ -45,7 +47,8 @@ class Reliability:
             }
             for place in np.flatnonzero(self.counts).tolist()
         ]
-        return {"ECE": 100.0 * self.ece, "pairs": int(self.counts.sum()), "bins": bins}
+        error = 100.0 * self.ece if bins else None
+        return {"ECE": error, "pairs": int(self.counts.sum()), "bins": bins}
 
 
 def reliability(

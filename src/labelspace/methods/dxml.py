@@ -377,13 +377,14 @@ class DXML(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         n_learners = sum(name.startswith("encoder.first.") for name in arrays)
-        self.voters_ = Voters.restore(arrays, n_learners)
         self.graph_vectors_ = arrays.get("graph_vectors")
         self.encoders_ = []
         for learner in range(n_learners):
             mine = f".{learner}"
             own = {k.removesuffix(mine): part for k, part in arrays.items() if k.endswith(mine)}
-            self.encoders_.append(Encoder.restore(own))
+            self.encoders_.append(Encoder.restore(own, self.n_features_in_))
+        dims = [encoder.dim for encoder in self.encoders_]
+        self.voters_ = Voters.restore(arrays, dims, self.n_features_in_, self.n_labels_)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

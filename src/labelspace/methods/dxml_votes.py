@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
@@ -192,16 +193,23 @@ class Voters:
         return arrays
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], learners: int) -> Self:
-        """Take back what `state` gave."""
+    def restore(
+        cls, arrays: Mapping[str, np.ndarray], dims: Sequence[int], n_features: int, n_labels: int
+    ) -> Self:
+        """Take back what `state` gave, for spaces of these dimensions."""
         neighbours, power, share, slope, offset = arrays["rule"].tolist()
         rule = Rule(int(neighbours), power, share, (slope, offset))
-        raw = SparseNeighbours.restore(arrays) if share > 0 else None
+        holds = rule.neighbours >= 1 and power >= 0.0 and 0.0 <= share <= 1.0 and len(dims) > 0
+        expect(holds, "the rule of the votes is out of range")
+        Y = unpack_csr("Y", arrays, (None, n_labels))
+        n_examples = Y.shape[0]
+        raw = SparseNeighbours.restore(arrays, (n_features, n_examples)) if share > 0 else None
         indexes = []
-        for number in range(learners):
-            parts = under(f"index.{number}.", arrays)
-            indexes.append(restore_neighbours(arrays[f"points.{number}"], parts))
-        return cls(indexes, unpack_csr("Y", arrays), rule, raw)
+        for number, dim in enumerate(dims):
+            points, parts = arrays[f"points.{number}"], under(f"index.{number}.", arrays)
+            expect(are_numbers(points, n_examples, dim), "the points do not fit the examples")
+            indexes.append(restore_neighbours(points, parts))
+        return cls(indexes, Y, rule, raw)
 
 
 def widened(Y: csr_matrix, n_labels: int) -> csr_matrix:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import expect
 from labelspace.compact import compact, widened
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
@@ -103,6 +105,10 @@ class Fusion(Method):
                     f"fusion.members={self.members!r}: {name.strip()!r} is no method; "
                     f"there are: {', '.join(known)}"
                 )
+
+    def absent_members(self) -> str:
+        """Name the kind of members that `auto` leaves out because torch is missing; "" if none."""
+        return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
@@ -286,11 +292,14 @@ class Fusion(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.combiner_ = Combiner.restore(arrays)
         self.settings_ = [tuple(step) for step in json.loads(bytes(arrays["members"]))]
+        self.combiner_ = Combiner.restore(arrays, len(self.settings_), self.n_labels_)
         self.members_ = []
-        for place, (name, given, _) in enumerate(self.settings_):
+        for place, (name, given, judges) in enumerate(self.settings_):
+            expect(name != self.name, "a member of the fusion is a fusion")
             member = method_class(name).from_json(given)
+            member.check_parameters()
+            expect(not judges or (place > 0 and member.judges), f"{name} cannot rank candidates")
             member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
             member.load_state(widened(under(f"member.{place}.", arrays)))
             self.members_.append(member)

@@ -25,6 +25,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
@@ -352,7 +353,14 @@ class GLaS(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.encoder_ = Encoder.restore(arrays)
+        self.encoder_ = Encoder.restore(arrays, self.n_features_in_)
+        holds = (
+            are_numbers(arrays["labels"], self.n_labels_, self.encoder_.dim)
+            and are_numbers(arrays["bias"], self.n_labels_)
+            and arrays["scale"].size == 1
+            and are_numbers(arrays["blend"], 5)
+        )
+        expect(holds, "the vectors of the labels do not fit the encoder")
         self.table_ = RowTable.frozen(arrays["labels"])
         self.dim_ = self.table_.weight.shape[1]
         self.bias_ = torch.from_numpy(np.array(arrays["bias"]))

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
@@ -29,8 +30,13 @@ from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.hierarchicalxc_calibration import LOOKED_AT, SURE, cut
 from labelspace.methods.hierarchicalxc_inputs import INPUTS, Inputs, fit_encoder
-from labelspace.methods.hierarchicalxc_linear import NO_LINEAR, Linear, lay_out
-from labelspace.methods.hierarchicalxc_networks import NO_NETWORKS, Networks, train_networks
+from labelspace.methods.hierarchicalxc_linear import NO_LINEAR, Linear, check_linear, lay_out
+from labelspace.methods.hierarchicalxc_networks import (
+    NO_NETWORKS,
+    Networks,
+    check_networks,
+    train_networks,
+)
 from labelspace.methods.hierarchicalxc_search import Classifiers, Search, averaged, find_labels
 from labelspace.methods.hierarchicalxc_training import CELLS_AT_A_TIME, train_edges
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
@@ -279,16 +285,21 @@ class HierarchicalXC(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.line_ = arrays["line"]
-        self.inputs_ = Inputs.restore(self.inputs, arrays)
+        expect(are_numbers(self.line_, 2), "the calibration is not two numbers")
+        self.inputs_ = Inputs.restore(self.inputs, arrays, self.n_features_in_)
+        width = self.inputs_.width(self.n_features_in_)
         self.trees_, self.classifiers_ = [], []
         for member in range(self.ensemble):
             parts = under(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
+            expect(tree.n_labels == self.n_labels_, "a tree has another number of labels")
             linear, networks = NO_LINEAR, NO_NETWORKS
             if self.node_hidden:
                 networks = Networks(*(parts[part] for part in Networks._fields))
+                check_networks(networks, tree, width)
             else:
                 linear = Linear(*(parts[part] for part in Linear._fields))
+                check_linear(linear, tree, width)
             self.trees_.append(tree)
             self.classifiers_.append(Classifiers.of(tree, linear, networks))
 

@@ -21,6 +21,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import TrainingError
 from labelspace.evaluation.metrics import measure
@@ -375,10 +376,21 @@ class Hyperbolic(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.Y_, self.calibration_ = unpack_csr("Y", arrays), arrays["calibration"]
+        self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
+        self.calibration_ = arrays["calibration"]
+        expect(are_numbers(self.calibration_, 2), "the calibration is not two numbers")
+        expect(f"{self.ensemble - 1}.points" in arrays, "a learner is missing")
         own = [under(f"{place}.", arrays) for place in range(self.ensemble)]
         self.spaces_ = [self._frozen(member) for member in own]
         self.points_ = [member["points"] for member in own]
+        for space, points in zip(self.spaces_, self.points_, strict=True):
+            dim, first = space.encoder.dim, space.encoder.first.weight
+            holds = (
+                len(first) == self.n_features_in_
+                and are_numbers(points, self.Y_.shape[0], dim)
+                and are_numbers(space.labels.weight, self.n_labels_, dim)
+            )
+            expect(holds, "the points of a learner do not fit")
         self.indexes_ = [
             restore_neighbours(member["points"], self.geometry, under("index.", member))
             for member in own

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import OFFSETS, are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
@@ -216,10 +217,11 @@ class Linear(Method):
         return {**self.ranker_.state(), **listed, "numbers": self.numbers_}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.ranker_ = LinearRanker.restore(arrays)
-        listed = "shortlist.offsets" in arrays
-        self.shortlister_ = Shortlister.restore(arrays) if listed else None
+        sizes = self.n_labels_, self.n_features_in_
+        self.ranker_ = LinearRanker.restore(arrays, *sizes)
+        self.shortlister_ = Shortlister.restore(arrays, *sizes) if OFFSETS in arrays else None
         self.numbers_ = arrays["numbers"]
+        expect(are_numbers(self.numbers_, 3), "the calibration is not three numbers")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

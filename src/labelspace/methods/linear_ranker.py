@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import expect
 from labelspace.methods.linear_scores import best, scores_of
 from labelspace.methods.linear_shortlist import tasks_of
 from labelspace.nn.coordinate import Loss, all_against, solve
@@ -85,8 +86,10 @@ class LinearRanker:
         return pack_csr("weights", self.weights)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(unpack_csr("weights", arrays))
+    def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, n_features: int) -> Self:
+        weights = unpack_csr("weights", arrays, (n_labels, n_features + 1))
+        expect(weights.nnz > 0, "the labels have no weights")
+        return cls(weights)
 
 
 def _spread(found: csr_matrix, seen: np.ndarray) -> csr_matrix:

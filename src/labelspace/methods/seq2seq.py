@@ -23,6 +23,7 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -339,13 +340,17 @@ class Seq2Seq(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.outputs_ = Outputs.restore(under("outputs.", arrays))
-        in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
-        self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.t5_ = restored_t5(arrays).to(self._device()).eval()
+        n_tokens = self.t5_.get_input_embeddings().num_embeddings
+        self.outputs_ = Outputs.restore(under("outputs.", arrays), n_tokens, self.n_labels_)
+        in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
+        expect(1 <= vocabulary <= n_tokens and longest >= 1, "the tokens do not fit the network")
+        self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.writer_ = None
         self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
         wide = under("wide.", arrays)
+        fits = are_numbers(self.bag_.idf, vocabulary) and are_numbers(arrays["calibration"], 2)
+        expect(fits, "the weights of the words do not fit the tokens")
         width = vocabulary if in_order else self.n_features_in_
         self.wide_ = Wide.restore(wide, width, self.n_labels_) if wide else None
         self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])

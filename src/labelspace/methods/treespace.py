@@ -21,6 +21,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import all_within, are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -347,11 +348,12 @@ class TreeSpace(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.nodes_ = Nodes.from_arrays(under("nodes.", arrays))
+        self.nodes_ = Nodes.from_arrays(under("nodes.", arrays), self.n_labels_)
+        _check_layout(arrays, len(self.nodes_), self.n_features_in_, self.n_labels_)
         dims = tuple(int(d) for d in arrays["dims"])
         self.layout_ = Layout(dims, arrays["space"], arrays["row"])
         self.encoder_ = LevelEncoder.restore(arrays, len(dims), GEOMETRIES[self.geometry])
-        self.ancestors_ = unpack_csr("ancestors", arrays)
+        self.ancestors_ = unpack_csr("ancestors", arrays, (self.n_labels_, self.n_labels_))
         slope = arrays.get("slope", np.empty(0, np.float32))
         index = TreeIndex.over(
             *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"], slope),
@@ -381,3 +383,33 @@ class TreeSpace(Method):
         if params["wide"]:
             needs["linear classifiers along the tree"] = wide_bytes(shape)
         return needs
+
+
+def _check_layout(
+    arrays: Mapping[str, np.ndarray], n_nodes: int, n_features: int, n_labels: int
+) -> None:
+    """Raise ModelFormatError unless spaces, points and heads fit the nodes."""
+    dims, space, row = arrays["dims"], arrays["space"], arrays["row"]
+    holds = (
+        dims.ndim == 1
+        and len(dims) > 0
+        and all_within(dims, 1, 2**31)
+        and space.shape == row.shape == (n_nodes,)
+        and all_within(space, -1, len(dims))
+        and bool((space[1:] >= 0).all())
+        and all_within(row, 0, n_nodes)
+    )
+    expect(holds, "the spaces do not fit the nodes")
+    first, slope = arrays["encoder.first"], arrays.get("slope", np.empty(0, np.float32))
+    holds = (
+        are_numbers(first, n_features, None)
+        and all(
+            are_numbers(arrays[f"head.{s}"], first.shape[1], int(dim)) for s, dim in enumerate(dims)
+        )
+        and are_numbers(arrays["vectors"], int(dims[space[1:]].sum()))
+        and are_numbers(arrays["bias"], n_nodes)
+        and (are_numbers(slope, n_nodes) or are_numbers(slope, 0))
+        and are_numbers(arrays["blend"], 5)
+        and ("lean" not in arrays or are_numbers(arrays["lean"], n_labels))
+    )
+    expect(holds, "the points do not fit the spaces")

@@ -77,7 +77,7 @@ class Wide:
         linear = HierarchicalXC(**SETTINGS)
         linear.n_features_in_, linear.n_labels_ = n_features, n_labels
         linear.load_state(arrays)
-        return cls(linear, Combiner.restore(arrays))
+        return cls(linear, Combiner.restore(arrays, 2, n_labels))
 
 
 def wide_bytes(shape: Shape) -> int:
