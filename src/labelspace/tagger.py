@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +18,15 @@ from scipy.sparse import csr_matrix
 
 from labelspace import store
 from labelspace._version import __version__
-from labelspace.data import Columns, read
+from labelspace.data import Columns, frames, iter_batches, read
 from labelspace.data.dataset import Dataset, Features
+from labelspace.data.documents import are_documents, iter_documents
+from labelspace.data.levels import Levels
+from labelspace.data.stored_columns import fitting_columns
 from labelspace.data.taxonomy import Taxonomy, joined
 from labelspace.errors import (
+    DataError,
+    InputError,
     MissingExtraError,
     ModelFormatError,
     ModelMethodError,
@@ -35,26 +42,31 @@ from labelspace.memory import refuse_if_too_large
 from labelspace.methods.base import Method, Shape
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
+from labelspace.model_evaluation import check_labels, evaluate_model
 from labelspace.nn.callbacks import Callback
+from labelspace.prediction import predict_file
+from labelspace.tags import Tag, Tags
+
+__all__ = ["Tag", "Tagger", "Tags", "load"]
+
+logger = logging.getLogger(__name__)
 
 _FACTS = (
     "data", "seconds", "index_base", "single_path", "updates", "text_features", "threshold"
 )  # fmt: skip
+_SHOWN = 3  # label names in a repr
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 AtLeast = float | Literal["auto"]
-
-
-@dataclass(frozen=True)
-class Tag:
-    """A label by name, and how sure the model is of it."""
-
-    name: str
-    score: float
+Source = frames.Source | Dataset  # a file, a table in memory, or what was read before
 
 
 class Tagger:
-    """Text or features in, label names out."""
+    """Text or features in, label names out.
+
+    columns  the columns of the training data; methods that read data use them unless they are
+             given others
+    """
 
     def __init__(
         self,
@@ -65,6 +77,7 @@ class Tagger:
         *,
         taxonomy: Taxonomy | None = None,
         facts: dict[str, Any] | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.method = method
@@ -72,18 +85,42 @@ class Tagger:
         self.label_counts = label_counts
         self.taxonomy = taxonomy
         self.facts = facts or {}
+        self.columns = columns or Columns()
 
-    def tag(self, text: str, k: int = 5, threshold: AtLeast = 0.0) -> list[Tag]:
+    def __repr__(self) -> str:
+        text = self.pipeline.text
+        features = "numeric features" if text is None else f"{text.kind} features"
+        points = self.facts.get("data", {}).get("points")
+        trained = "" if points is None else f", trained on {points:,} examples"
+        return (
+            f"Tagger({self.method.name}, {features}, {len(self.label_names):,} labels such as "
+            f"{', '.join(repr(name) for name in self.label_names[:_SHOWN])}{trained})"
+        )
+
+    def tag(self, text: str, k: int = 5, threshold: AtLeast = 0.0) -> Tags:
         """The k best labels of a text, of those scored at least the threshold."""
+        if not isinstance(text, str):
+            raise InputError(f"tag takes one text, not {type(text).__name__}; use tag_many")
         return self.tag_many([text], k, threshold)[0]
 
     def tag_many(
-        self, texts: Iterable[str], k: int = 5, threshold: AtLeast = 0.0
-    ) -> list[list[Tag]]:
-        """The k best labels of each text; threshold "auto" is the one `choose_threshold` set."""
+        self, texts: Iterable[str] | frames.Source, k: int = 5, threshold: AtLeast = 0.0
+    ) -> list[Tags]:
+        """The k best labels of each text; threshold "auto" is the one `choose_threshold` set.
+
+        texts  strings; or a DataFrame or dictionaries, with the columns of the training data
+        """
+        if isinstance(texts, str):
+            raise InputError("tag_many takes several texts; use tag for one")
         least = self.least_score(threshold)
-        ranking = self.method.predict(self.pipeline.transform_texts(texts), k)
-        return self.name_ranking(ranking, least)
+        texts, table = _texts_or_table(texts)
+        if table is None:
+            ranking = self.method.predict(self.pipeline.transform_texts(texts), k)
+            return self.name_ranking(ranking, least)
+        batches = self.iter_batches(table)
+        return [
+            tags for each in batches for tags in self.name_ranking(self.predict(each, k), least)
+        ]
 
     @property
     def zero_based(self) -> bool | Literal["auto"]:
@@ -91,35 +128,141 @@ class Tagger:
         base = self.facts.get("index_base")
         return "auto" if base is None else base == 0
 
-    def read(self, path: str | Path, columns: Columns | None = None) -> Dataset:
-        """A file of examples with labels, its columns numbered as this model knows them."""
+    def columns_for(self, source: Source) -> Columns:
+        """Return the model's columns for reading `source`; it may lack some of them.
+
+        At least one text column must be there, and one label column if labels are read.
+        """
+        return fitting_columns(self.columns, source)
+
+    def read(self, source: Source, columns: Columns | None = None) -> Dataset:
+        """Read examples with labels; labels and features are numbered as this model knows them.
+
+        columns  of a table; None: those of the training data
+        """
+        if isinstance(source, Dataset):
+            return _with_labels_first(source, self.label_names)
         return read(
-            path,
-            columns=columns or Columns(),
+            source,
+            columns=columns or self.columns_for(source),
             label_names=self.label_names,
             unknown_labels="extend",
             n_features=self.pipeline.n_numeric or None,
             zero_based=self.zero_based,
         )
 
+    def iter_batches(
+        self, source: Source, *, columns: Columns | None = None, batch_size: int = 1024
+    ) -> Iterator[Dataset]:
+        """Yield examples without labels, `batch_size` at a time, for `predict`.
+
+        source  also a folder of .txt files or one of them: a document per file
+        """
+        if isinstance(source, Dataset):
+            return source.batches(batch_size)
+        columns = columns or self.columns_for(source)
+        if frames.is_path(source) and are_documents(Path(source)):  # type: ignore[arg-type]
+            return iter_documents(Path(source), batch_size, columns.encoding)  # type: ignore[arg-type]
+        return iter_batches(
+            source,
+            batch_size=batch_size,
+            columns=replace(columns, labels=(), path=()),
+            require_labels=False,
+            n_features=self.pipeline.n_numeric or None,
+            zero_based=self.zero_based,
+        )
+
+    def evaluate(
+        self,
+        source: Source,
+        *,
+        ks: Sequence[int] = (1, 3, 5),
+        levels: bool = False,
+        threshold: AtLeast | None = None,
+        propensity: tuple[float, float] = (0.55, 1.5),
+        propensity_from: Literal["train", "test"] = "train",
+        columns: Columns | None = None,
+    ) -> dict[str, Any]:
+        """Measure the model on labelled data: what `labelspace evaluate --json` prints.
+
+        ks               cut-offs
+        levels           also measure level by level of the taxonomy
+        threshold        also give F1 of the labels scored at least this; "auto" is the model's own
+        propensity       the constants (a, b) of PSP
+        propensity_from  which labels are counted for PSP, those of "train" or "test"
+        columns          of a table; None: those of the training data
+
+        A warning says how many labels the model does not know; if it knows none of them, the data
+        are refused.
+        """
+        least = None if threshold is None else self.least_score(threshold)
+        test = self.read(source, columns)
+        self._check_labels(test, source, columns)
+        return evaluate_model(
+            self,
+            test,
+            ks=ks,
+            propensity=propensity,
+            propensity_from=propensity_from,
+            threshold=least,
+            levels=levels,
+        )
+
+    def predict_file(
+        self,
+        source: Source,
+        out: str | Path | None = None,
+        *,
+        k: int | None = None,
+        threshold: AtLeast | None = None,
+        format: str | None = None,
+        likeliest_path: bool = False,
+        columns: Columns | None = None,
+        batch_size: int = 1024,
+        on_batch: Callable[[int], None] = lambda _: None,
+    ) -> int:
+        """Write the best labels of each example and return how many examples there were.
+
+        out             a file, which is replaced whole or not at all; None: standard output
+        k               most labels per example; None: 5, or 50 with a threshold
+        threshold       leave out labels scored below this; "auto" is the model's own
+        format          jsonl, csv or parquet; None: by the suffix of `out`, else jsonl
+        likeliest_path  also write the likeliest path of each example, and the likeliest label of
+                        every other kind
+        columns         of a table; None: those of the training data
+        on_batch        called with the number of examples done
+        """
+        if k is None:
+            k = 5 if threshold is None else thresholds.RANKED
+        return predict_file(
+            self,
+            self.iter_batches(source, columns=columns, batch_size=batch_size),
+            out,
+            k=k,
+            least=0.0 if threshold is None else self.least_score(threshold),
+            format=format,
+            likeliest_path=likeliest_path,
+            on_batch=on_batch,
+        )
+
     def predict(self, dataset: Dataset, k: int = 5) -> Ranking:
         """Rank labels for the examples of a Dataset."""
         return self.method.predict(self.pipeline.transform(dataset), k)
 
-    def name_ranking(self, ranking: Ranking, threshold: float = 0.0) -> list[list[Tag]]:
+    def name_ranking(self, ranking: Ranking, threshold: float = 0.0) -> list[Tags]:
         """A ranking with names for ids; pads and scores below the threshold are left out."""
         return [
-            [
+            Tags(
                 Tag(self.label_names[label], score)
                 for label, score in zip(labels, scores, strict=True)
                 if label >= 0 and score >= threshold
-            ]
+            )
             for labels, scores in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
         ]
 
     def choose_threshold(
         self,
-        source: str | Path | Dataset,
+        source: Source,
         goal: str = thresholds.MICRO_F1,
         *,
         columns: Columns | None = None,
@@ -131,10 +274,11 @@ class Tagger:
         It is kept with the model; `tag(text, k=50, threshold="auto")` uses it.
         """
         thresholds.check_goal(goal)
+        held_out = self.read(source, columns)
         if not isinstance(source, Dataset):
-            source = self.read(source, columns)
-        ranking = self.predict(source, thresholds.RANKED)
-        found = thresholds.choose_threshold(ranking, source.labels, goal)
+            self._check_labels(held_out, source, columns)
+        ranking = self.predict(held_out, thresholds.RANKED)
+        found = thresholds.choose_threshold(ranking, held_out.labels, goal)
         self.facts["threshold"] = found.facts()
         return found
 
@@ -163,13 +307,15 @@ class Tagger:
             )
         if isinstance(example, str):
             example = self.pipeline.transform_texts([example])
+            if not example.nnz:
+                raise InputError("no known word in this text: there is nothing to explain")
         elif isinstance(example, Dataset):
             example = self.pipeline.transform(example)
         return explain(self, example, label, k)
 
     def update(
         self,
-        source: str | Path | Dataset,
+        source: Source,
         *,
         columns: Columns | None = None,
         callbacks: Sequence[Callback] = (),
@@ -177,8 +323,9 @@ class Tagger:
     ) -> None:
         """Learn from more examples, whose labels may be new; words never seen stay unknown.
 
-        A Dataset's labels are matched by name, or by number where it has no names. If it fails on
-        the way, load the model again: what is in memory may be half changed.
+        A Dataset's labels are matched by name, or by number where it has no names. New edges of its
+        taxonomy are added to the model's. A threshold is dropped: it was chosen for other scores.
+        If it fails on the way, load the model again: what is in memory may be half changed.
         """
         if not self.method.learns_more:
             raise UnsupportedError(
@@ -186,11 +333,12 @@ class Tagger:
                 f"{_methods_that(lambda cls: cls.learns_more)}"
             )
         on_stage("reading")
-        if not isinstance(source, Dataset):
-            source = self.read(source, columns)
-        dataset = _with_labels_first(source, self.label_names)
+        dataset = self.read(source, columns)
+        # Before training, as edges that contradict the model's are an error.
+        taxonomy = joined([self.taxonomy, dataset.taxonomy], dataset.names())
         on_stage("computing features")
         X = self.pipeline.transform(dataset)
+        on_stage("checking memory")
         refuse_if_too_large(self.method, Shape.of(X, dataset.labels))
         on_stage(f"training {self.method.name}")
         start = time.monotonic()
@@ -202,9 +350,21 @@ class Tagger:
         }
         self.facts["updates"] = [*self.facts.get("updates", []), done]
         self.label_names = dataset.names()
-        self.taxonomy = joined([self.taxonomy], self.label_names)
+        self.taxonomy = taxonomy
+        if taxonomy is not None:
+            one_path = Levels.build(taxonomy, self.label_names).one_label_each(dataset.labels)
+            self.facts["single_path"] = one_path and self.facts.get("single_path", True)
+        if self.facts.pop("threshold", None) is not None:
+            logger.warning(
+                "the threshold was chosen before this update and is dropped; choose one again "
+                "(predict --threshold auto --valid FILE)"
+            )
         if self.label_counts is not None:
             self.label_counts = self.label_counts.plus(LabelCounts.of(dataset.labels))
+
+    def _check_labels(self, test: Dataset, source: Source, columns: Columns | None) -> None:
+        read_with = None if isinstance(source, Dataset) else columns or self.columns
+        check_labels(self, test, read_with)
 
     def save(self, directory: str | Path) -> None:
         """Keep the model as a directory; one that is there already is replaced whole."""
@@ -217,6 +377,7 @@ class Tagger:
             "labelspace": __version__,
             "libraries": _versions(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "columns": self.columns.to_json(),
             **self.facts,
             **self.method.facts(),
         }
@@ -248,7 +409,8 @@ class Tagger:
         facts = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
         names, pairs = bundle.documents["labels"], bundle.documents.get("taxonomy")
         taxonomy = None if pairs is None else Taxonomy.from_names(pairs, names)
-        return cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts)
+        columns = _restore_columns(bundle, directory)
+        return cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts, columns=columns)
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Tagger:
@@ -259,6 +421,8 @@ def load(directory: str | Path, *, verify: bool = True) -> Tagger:
 def _with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
     """The dataset with the known labels in front, in their order, and its other ones behind."""
     names = dataset.names()
+    if names[: len(known)] == known and dataset.label_names is not None:
+        return dataset
     if dataset.label_names is None:  # numbers are the model's own
         names[: len(known)] = known[: len(names)]
     numbers = {name: number for number, name in enumerate(known)}
@@ -270,7 +434,20 @@ def _with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
         (old.data, new_id[old.indices], old.indptr), shape=(len(dataset), len(numbers))
     )
     labels.sort_indices()
-    return replace(dataset, labels=labels, label_names=list(numbers), taxonomy=None)
+    names = list(numbers)
+    taxonomy = joined([dataset.taxonomy], names)
+    return replace(dataset, labels=labels, label_names=names, taxonomy=taxonomy)
+
+
+def _texts_or_table(given: Any) -> tuple[Iterable[str], Any]:
+    """Tell texts from a table in memory: (texts, None) or ((), table)."""
+    if any(hasattr(given, name) for name in ("columns", "column_names", "schema")):
+        return (), given
+    items = iter(given)
+    first = list(islice(items, 1))
+    if first and isinstance(first[0], Mapping):
+        return (), chain(first, items)
+    return chain(first, items), None
 
 
 def _methods_that(can: Callable[[type[Method]], bool]) -> str:
@@ -304,6 +481,14 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFormatError(f"{directory} is not a whole model: {error!r}") from None
     return method
+
+
+def _restore_columns(bundle: store.Bundle, directory: str | Path) -> Columns:
+    """The columns of the training data; models of earlier versions do not keep them."""
+    try:
+        return Columns.from_json(bundle.header.get("columns", {}))
+    except DataError as error:
+        raise ModelFormatError(f"{directory}: {error}") from None
 
 
 def _versions() -> dict[str, str]:

@@ -44,8 +44,10 @@ MAKERS: list[Callable[[list[dict[str, Any]]], Any]] = [
     pl.DataFrame,
     pa.Table.from_pylist,
     Stream,
+    lambda rows: pa.Table.from_pylist(rows).to_reader(),  # can be read only once
     list,
     tuple,
+    iter,
 ]
 
 
@@ -122,6 +124,9 @@ def test_what_is_no_table(source: Any) -> None:
 
 
 def test_rows_that_are_no_rows() -> None:
+    for column in (pd.Series(["a"]), pl.Series(["a"])):
+        with pytest.raises(DataError, match="the table: "):
+            read(column)
     with pytest.raises(DataError, match="the table:2: expected a dictionary, found str"):
         read([{"text": "a", "labels": []}, "text"])  # type: ignore[list-item]
     with pytest.raises(DataError, match="the table: there are no examples in this table"):

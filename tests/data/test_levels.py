@@ -62,3 +62,12 @@ def test_a_brand_and_a_category_of_one_name_are_two_labels(tmp_path):
     assert dataset.names() == ["Titan", "Titan > Watches", "brand: Titan"]
     assert np.array_equal(dataset.labels.toarray(), [[1, 1, 1], [1, 0, 0]])
     assert Levels.build(dataset.taxonomy, dataset.names()).names == ("L0", "L1", "brand")
+
+
+def test_a_colon_in_many_names_makes_no_levels():
+    names = ["a", "a > b", *(f"topic {i}: intro" for i in range(1000))]
+    names += [f"brand: {i}" for i in range(200)]
+    levels = Levels.build(Taxonomy.from_names([("a > b", "a")], names), names)
+    assert levels.names == ("L0", "L1", "brand")
+    assert set(levels.of[2:1002].tolist()) == {0}
+    assert set(levels.of[1002:].tolist()) == {2}

@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from labelspace.data import Dataset, Taxonomy, label_bands, read_split, statistics
+from labelspace.data import (
+    Columns,
+    Dataset,
+    Taxonomy,
+    label_bands,
+    read,
+    read_split,
+    statistics,
+)
+from labelspace.data.stats import samples, suspicions
 from labelspace.errors import InputError
 
 
@@ -89,3 +98,28 @@ def test_published_figures_of_bibtex(shared_data) -> None:
     everything = train.labels.nnz + test.labels.nnz
     assert everything / 7395 == pytest.approx(2.40, abs=0.005)
     assert everything / 159 == pytest.approx(111.71, abs=0.01)
+
+
+def test_rows_as_they_were_understood(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("id,text,w,labels\na," + "word " * 100 + ",1.5,x|y\n,b,,x\nc,c,2,y\nd,d,3,x\n")
+    dataset = read(file, columns=Columns(numbers=("w",)))
+    first, second, third = samples(dataset, ("w",))
+    assert first["id"] == "a"
+    assert len(first["text"]) == 200
+    assert first["text"].endswith("…")
+    assert (first["labels"], first["numbers"]) == (["x", "y"], {"w": 1.5})
+    assert second == {"id": 2, "text": "b", "labels": ["x"], "numbers": {"w": None}}
+    assert third["labels"] == ["y"]
+    assert statistics(dataset)["missing_numbers"] == 1
+    assert suspicions(dataset) == []
+
+
+def test_one_label_each_is_suspicious_in_a_table(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text('text,labels\na,"x, y"\nb,"y, z"\n')
+    assert "--label-separator" in suspicions(read(file))[0]
+    file = tmp_path / "t.txt"
+    file.write_text("2 3 2\n0 0:1\n1 1:1\n")
+    assert suspicions(read(file)) == []
+    assert samples(read(file))[1] == {"labels": ["1"], "features": 1}

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_matrix
 
+from labelspace import memory
 from labelspace.data import Columns, Dataset, iter_batches, read, write
-from labelspace.errors import DataError, ParameterError
+from labelspace.errors import DataError, MemoryBudgetError, ParameterError
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "first, with comma", "labels": ["zebra", "apple"]},
@@ -131,14 +132,28 @@ def test_one_column_may_be_named_without_a_tuple() -> None:
         ("t.csv", ";", "a;b|c", ["a", "b|c"]),
         ("t.csv", "", "a|b", ["a|b"]),
         ("t.tsv", None, "a|b", ["a", "b"]),
-        ("t.jsonl", None, "a|b", ["a|b"]),
+        ("t.csv", None, "fruit| |", ["fruit"]),
+        ("t.csv", None, '["a", "b|c"]', ["a", "b|c"]),
+        ("t.csv", None, "['a, b', \"it's\"]", ["a, b", "it's"]),
+        ("t.tsv", None, "['a' 'b']", ["a", "b"]),
+        ("t.csv", None, "[1, 22]", ["1", "22"]),
+        ("t.csv", None, "[]", []),
+        ("t.csv", None, "[archived]", ["[archived]"]),
+        ("t.csv", None, "['a' + 'b']", ["['a' + 'b']"]),
+        ("t.csv", "", '["a", "b"]', ['["a", "b"]']),
+        ("t.csv", ",", '["a", "b"]', ['"b"]', '["a"']),
+        ("t.parquet", None, "['a', 'b']", ["a", "b"]),
+        ("t.jsonl", None, "a|b", ["a", "b"]),
+        ("t.jsonl", "", "a|b", ["a|b"]),
+        ("t.jsonl", None, ["a|b"], ["a|b"]),
         ("t.jsonl", "|", "a| b", ["a", "b"]),
         ("t.jsonl", "|", ["a|b"], ["a|b"]),
         ("t.jsonl", None, [7, 12], ["12", "7"]),
         ("t.jsonl", None, 7, ["7"]),
         ("t.jsonl", None, None, []),
         ("t.jsonl", None, "", []),
-        ("t.parquet", None, "a|b", ["a|b"]),
+        ("t.parquet", None, "a|b", ["a", "b"]),
+        ("t.parquet", None, ["a|b"], ["a|b"]),
         ("t.parquet", None, [7, 12], ["12", "7"]),
     ],
 )
@@ -151,10 +166,29 @@ def test_label_cells(
 
 def test_ids_may_be_whole_numbers_or_absent(tmp_path: Path) -> None:
     assert read(jsonl(tmp_path / "t.jsonl", {"id": 7, "text": "t", "labels": []})).ids == ["7"]
-    rows = [{"text": "t", "labels": []}, {"id": "x", "text": "t"}]
-    assert read(jsonl(tmp_path / "t.jsonl", *rows)).ids == ["", "x"]
+    rows = [{"text": "t", "labels": []}, {"id": "x", "text": "t"}, {"id": "", "text": "t"}]
+    assert read(jsonl(tmp_path / "t.jsonl", *rows)).ids == [1, "x", 3]
     assert read(jsonl(tmp_path / "t.jsonl", rows[0])).ids is None
     assert read(jsonl(tmp_path / "t.jsonl", *rows), columns=Columns(id=None)).ids is None
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10])
+@pytest.mark.parametrize("name", ["t.jsonl", "t.csv", "t.parquet"])
+def test_ids_do_not_hang_on_the_batch(tmp_path: Path, name: str, size: int) -> None:
+    rows = [{"id": i, "text": "t", "labels": "x"} for i in ("a", None, None, None, "e")]
+    path = write_rows(tmp_path / name, rows)
+    batches = list(iter_batches(path, batch_size=size))
+    assert [i for batch in batches for i in batch.ids or ()] == ["a", 2, 3, 4, "e"]
+    batches = list(iter_batches(path, batch_size=size, columns=Columns(id=None)))
+    assert [i for batch in batches for i in batch.ids or ()] == [1, 2, 3, 4, 5]
+
+
+def test_row_numbers_are_not_written_as_ids(tmp_path: Path) -> None:
+    rows = [{"id": "a", "text": "t", "labels": "x"}, {"id": None, "text": "u", "labels": "x"}]
+    dataset = read(jsonl(tmp_path / "t.jsonl", *rows))
+    for name in ("u.jsonl", "u.parquet"):
+        write(dataset.take(np.array([1, 0])), tmp_path / name)
+        assert read(tmp_path / name).ids == [1, "a"]
 
 
 # Category paths -------------------------------------------------------------------------------
@@ -212,17 +246,29 @@ def test_numbers_become_dense_features(tmp_path: Path) -> None:
         assert dataset.texts is None
 
 
-@pytest.mark.parametrize("cell", ["nan", "inf", "1_0", "ten", "1e39", ""])
+@pytest.mark.parametrize("cell", ["nan", "NA", "inf", "1_0", "ten", "1,5", "1e39"])
 def test_a_cell_that_is_no_number(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(f"w,labels\n1,x\n{cell},x\n")
+    path.write_text(f'w,labels\n1,x\n"{cell}",x\n')
     with pytest.raises(DataError, match="'w'") as caught:
         read(path, columns=Columns(numbers=("w",)))
     assert caught.value.line == 3
-    assert ("missing" in str(caught.value)) == (cell == "")
+    assert ("leave the cell empty if it is missing" in str(caught.value)) == (
+        cell not in ("inf", "1e39")
+    )
 
 
-@pytest.mark.parametrize("value", ["5", True, None, [1], 10**400, 1e39])
+def test_a_missing_number_is_nan(tmp_path: Path) -> None:
+    rows = [{"w": 1.5, "labels": "x"}, {"w": None, "labels": "x"}, {"w": -2.0, "labels": "x"}]
+    for name in ("t.jsonl", "t.csv", "t.parquet"):
+        dataset = read(write_rows(tmp_path / name, rows), columns=Columns(numbers=("w",)))
+        expected = np.array([[1.5], [np.nan], [-2]], np.float32)
+        np.testing.assert_array_equal(dataset.features, expected)
+    path = jsonl(tmp_path / "t.jsonl", {"labels": "x"}, {"w": 3, "labels": "x"})
+    assert np.isnan(read(path, columns=Columns(numbers=("w",))).features[0, 0])
+
+
+@pytest.mark.parametrize("value", ["5", True, [1], 10**400, 1e39])
 def test_a_field_that_is_no_number(tmp_path: Path, value: Any) -> None:
     path = jsonl(tmp_path / "t.jsonl", {"w": value, "labels": []})
     with pytest.raises(DataError, match="'w'") as caught:
@@ -263,6 +309,23 @@ def test_broken_features(tmp_path: Path, rows: list[Any], line: int, message: st
     with pytest.raises(DataError, match=message) as caught:
         read(path)
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize("size", [1, 2, 10])
+def test_empty_features_settle_nothing(tmp_path: Path, size: int) -> None:
+    labels = {"labels": ["x"]}
+    other = [{"features": {}}, {"features": {"colour": "red"}}, {"features": {}}, {}]
+    path = jsonl(tmp_path / "t.jsonl", *({"text": "t"} | labels | row for row in other))
+    assert read(path).features is None
+    assert [len(batch) for batch in iter_batches(path, batch_size=size)] == (
+        {1: [1] * 4, 2: [2, 2], 10: [4]}[size]
+    )
+    sparse = [{"features": {}}, {"features": {}}, {"features": {"1": 0.5}}]
+    path = jsonl(tmp_path / "t.jsonl", *({"text": "t"} | labels | row for row in sparse))
+    assert read(path).features.toarray().tolist() == [[0, 0], [0, 0], [0, 0.5]]
+    batches = list(iter_batches(path, batch_size=size, n_features=2))
+    stacked = np.vstack([batch.features.toarray() for batch in batches])
+    assert stacked.tolist() == [[0, 0], [0, 0], [0, 0.5]]
 
 
 def test_a_field_called_features_that_is_something_else_is_ignored(tmp_path: Path) -> None:
@@ -311,6 +374,43 @@ def test_broken_json(
     assert str(path) in str(caught.value)
 
 
+ARRAY = """[
+  {"text": "a", "labels": ["x"], "nested": [{"y": "]"}]},
+  {"text": "b",
+   "labels": []}
+
+]
+"""
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.jsonl", "t.txt"])
+def test_an_array_of_objects(tmp_path: Path, name: str) -> None:
+    for content in (ARRAY, json.dumps(json.loads(ARRAY)), "\n" + ARRAY):
+        (tmp_path / name).write_text(content)
+        assert read(tmp_path / name).texts == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "line", "message"),
+    [
+        (('"b"', "7"), 3, "'text' must be text"),
+        (('"b",', '"b"'), 4, "not valid JSON"),
+        (("]},\n", "]}\n"), 2, "expected a comma"),
+        (("\n]\n", ""), 4, "or the end of the JSON array"),
+        (("\n]\n", "] []"), 4, "or the end of the JSON array"),
+        (("\n]\n", ', "text"]'), 4, "expected a comma and another object"),
+        (('"b"', '"\\ud800"'), 3, "surrogate"),
+    ],
+)
+def test_a_broken_array(tmp_path: Path, damage: tuple[str, str], line: int, message: str) -> None:
+    path = tmp_path / "t.json"
+    assert ARRAY.count(damage[0]) == 1
+    path.write_text(ARRAY.replace(*damage).rstrip(" "))
+    with pytest.raises(DataError, match=message) as caught:
+        read(path)
+    assert caught.value.line == line
+
+
 def test_a_surrogate_pair_is_a_character(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"text": "\\ud83d\\ude00", "labels": []}')
@@ -326,7 +426,6 @@ def test_a_surrogate_pair_is_a_character(tmp_path: Path) -> None:
         (b'text,labels\n"a"b,x\n', 2, "broken"),
         (b"text,labels\na,x\nb\0c,x\n", 3, "NUL"),
         (b"text,text,labels\na,b,x\n", 1, "twice: text"),
-        (b"text,labels\na,x||y\n", 2, "empty"),
         (b"text,labels\n\xff,x\n", 2, "UTF-8"),
         (b"text,labels\n", None, "no examples"),
         (b"text\na\n", None, "no label column 'labels'"),
@@ -365,6 +464,20 @@ def test_broken_parquet(tmp_path: Path) -> None:
         read(path)
 
 
+def test_parquet_of_more_rows_than_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.parquet"
+    n = 1_000_000
+    row = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array(["same"]))
+    pq.write_table(pa.table({"text": row, "labels": row}), path)
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10_000_000)
+    with pytest.raises(MemoryBudgetError, match=r"1,000,000 rows need more than 80\.0 MB"):
+        read(path)
+    assert len(next(iter_batches(path, batch_size=10))) == 10
+
+
 def test_truncated_gzip(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "t.jsonl.gz", ROWS * 100)
     path.write_bytes(path.read_bytes()[:-30])
@@ -384,6 +497,43 @@ def test_a_missing_column_is_named_with_its_neighbour(tmp_path: Path) -> None:
             read(path, columns=Columns(text=("titel",), labels=("tags",), id="key"))
         with pytest.raises(DataError, match="no column 'width'"):
             read(path, columns=Columns(labels=("tags",), numbers=("width",)))
+
+
+@pytest.mark.parametrize("size", [1, 5, 5000])
+def test_a_misspelt_column_is_found_before_any_row_is_given(tmp_path: Path, size: int) -> None:
+    rows = [{"title": "t", "labels": []}] * 3000
+    columns = Columns(text=("title", "bodi"))
+    for source in (jsonl(tmp_path / "t.jsonl", *rows), rows):
+        with pytest.raises(DataError, match="no column 'bodi'"):
+            next(iter_batches(source, batch_size=size, columns=columns))
+    rows[900] = {"title": "t", "bodi": "late"}
+    path = jsonl(tmp_path / "t.jsonl", *rows)
+    assert len(next(iter_batches(path, batch_size=size, columns=columns))) == min(size, 3000)
+    assert len(read(path, columns=columns)) == 3000
+
+
+def test_labels_to_predict_for_are_not_checked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{"text": "t", "labels": cell} for cell in (3.5, [None], {"a": 1}, ["x", ""], True)]
+    path = jsonl(tmp_path / "t.jsonl", *rows, {"text": "t", "labels": ["x", "z"]})
+    with caplog.at_level(logging.WARNING):
+        for names in (None, ["x"]):
+            (batch,) = iter_batches(path, label_names=names, unknown_labels="drop")
+            assert len(batch) == 6
+            assert batch.labels[:5].nnz == 0
+    assert caplog.text == ""
+    with pytest.raises(DataError, match="must hold names"):
+        read(path)
+
+
+def test_batches_share_the_label_names(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "t.jsonl", *ROWS * 2)
+    names = ("apple", "mango", "zebra")
+    for known, expected in ((names, names), (None, ("zebra", "apple", "mango"))):
+        batches = list(iter_batches(path, batch_size=3, label_names=known))
+        assert batches[0].label_names == expected
+        assert batches[0].label_names is batches[1].label_names
 
 
 def test_prediction_input_needs_no_labels(tmp_path: Path) -> None:
@@ -482,7 +632,7 @@ def sample() -> Dataset:
         features=csr_matrix(np.array([[0, 0.1, 0, 0], [0, 0, 0, 0], [-3, 0, 1e-9, 0]], np.float32)),
         texts=["one", "zwei\n€", ""],
         label_names=("apple", "mango", "zebra"),
-        ids=["a", "", "c"],
+        ids=["a", "b", "c"],
     )
 
 

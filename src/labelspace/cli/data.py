@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +13,7 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import print_facts, print_json, print_table, progress_bar, say
+from labelspace.cli.plain import plain
 from labelspace.errors import ParameterError
 
 app = typer.Typer(
@@ -29,18 +33,44 @@ def info(
     file: File,
     as_json: options.AsJson = False,
 ) -> None:
-    """Statistics as papers print them; checks every line on the way.
+    """Print statistics as papers do, and the first rows as they were understood.
+
+    Every line is checked on the way.
 
     Example: labelspace data info train.jsonl.gz
     """
     from labelspace.data import read
-    from labelspace.data.stats import statistics
+    from labelspace.data.stats import samples, statistics, suspicions
 
-    found = statistics(read(file, columns=columns.over()))
+    chosen = columns.over()
+    with _warnings() as warnings:
+        dataset = read(file, columns=chosen)
+    doubts = suspicions(dataset)
+    figures, shown = statistics(dataset), samples(dataset, chosen.numbers)
     if as_json:
-        print_json(found)
-    else:
-        print_facts({name.replace("_", " "): value for name, value in found.items()}, str(file))
+        print_json({**figures, "samples": shown, "warnings": warnings + doubts})
+        return
+    print_facts({name.replace("_", " "): value for name, value in figures.items()}, str(file))
+    for place, sample in enumerate(shown, 1):
+        # In quotes, as a name may hold a comma.
+        quoted = ", ".join(f'"{name}"' for name in sample["labels"]) or "none"
+        print_facts({**sample, "labels": quoted}, f"example {place}, as it was understood")
+    for doubt in doubts:
+        say(f"{file}: {doubt}")
+
+
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """Collect what is logged as a warning; it is printed all the same."""
+    found: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("labelspace")
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
 
 
 @app.command()
@@ -116,7 +146,7 @@ def get(
         print_table(columns, rows)
         return
     with progress_bar() as progress:
-        task = progress.add_task(f"fetching {name}", total=None)
+        task = progress.add_task(plain(f"fetching {name}"), total=None)
         place = fetch(
             name,
             out,

@@ -6,13 +6,15 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from labelspace.cli.plain import plain, plain_json
 from labelspace.nn.callbacks import Callback
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
     from labelspace.nn.trainer import Trainer
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 def say(message: str) -> None:
     """A line about what happens, apart from the results."""
-    typer.echo(message, err=True)
+    typer.echo(plain(message), err=True)
 
 
 def say_threshold(chosen: Mapping[str, Any]) -> None:
@@ -39,28 +41,120 @@ def say_threshold(chosen: Mapping[str, Any]) -> None:
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(plain_json(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+class Figure(str):
+    """A number that is formatted already: aligned to the right, never broken over lines."""
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Text to the left, numbers to the right."""
-    from rich.console import Console
-    from rich.table import Table
+    """Print a table, text to the left and numbers to the right, in which nothing is cut.
 
-    table = Table(title=title or None, title_justify="left")
-    for place, name in enumerate(columns):
-        numeric = any(isinstance(row[place], int | float) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    # A terminal may be narrow; a file or pipe gets whole lines.
-    console = Console()
-    Console(width=None if console.is_terminal else 200, soft_wrap=True).print(table)
+    Where a terminal is too narrow, text wraps; where that does not suffice, the columns are spread
+    over several tables, each with the first column. A file or pipe gets whole lines.
+    """
+    cells = [[plain(_cell(value)) for value in row] for row in rows]
+    parts = [
+        _Column(plain(name), [row[place] for row in cells], _numeric([row[place] for row in rows]))
+        for place, name in enumerate(columns)
+    ]
+    console = _console()
+    _print_title(console, title)
+    for group in _fitting(parts, console.width):
+        _print_columns(console, group)
 
 
 def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
-    """Name and value, a line each."""
-    print_table(("", ""), [(name, _cell(value)) for name, value in facts.items()], title)
+    """Print a name and a value per line; values within values are written out."""
+    console = _console()
+    _print_title(console, title)
+    names = [plain(name) for name in facts]
+    values = ["\n".join(map(plain, _lines(value))) for value in facts.values()]
+    columns = [_Column("", names, False), _Column("", values, False)]
+    _print_columns(console, columns, header=False)
+
+
+def _console() -> Console:
+    """A console as wide as the terminal, or without a limit where there is none."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=1_000_000)
+
+
+def _print_title(console: Console, title: str) -> None:
+    from rich.text import Text
+
+    if title:
+        console.print(Text(plain(title), style="italic"), soft_wrap=True)
+
+
+class _Column:
+    """The cells of a column.
+
+    widest  characters of its longest line
+    least   characters below which a number or a word of ordinary length would be broken
+    """
+
+    def __init__(self, name: str, cells: Sequence[str], numeric: bool) -> None:
+        from rich.cells import cell_len
+
+        self.name, self.cells, self.numeric = name, cells, numeric
+        lines = [line for cell in cells for line in cell.splitlines()]
+        words = max((cell_len(word) for line in lines for word in line.split()), default=0)
+        whole = max(map(cell_len, lines), default=0)
+        self.widest = max(whole, cell_len(name))
+        self.least = max(whole if numeric else min(words, _LONGEST_WORD),
+                         *map(cell_len, name.split() or [""]))  # fmt: skip
+
+
+_LONGEST_WORD = 24  # longer ones may be broken over lines
+_AROUND, _FRAME = 3, 1  # characters beside each column, and at the end of a row
+
+
+def _widths(columns: Sequence[_Column], width: int) -> list[int]:
+    """The width of each column, the widest ones narrowed as far as it takes and they allow."""
+    found = [min(column.widest, max(column.least, width)) for column in columns]
+    while _total(found) > width:
+        places = [i for i, column in enumerate(columns) if found[i] > column.least]
+        if not places:
+            break
+        found[max(places, key=found.__getitem__)] -= 1
+    return found
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _AROUND * len(widths) + _FRAME
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
+    """Yield the columns in groups that fit side by side, each beginning with the first column."""
+    group: list[_Column] = []
+    for column in columns:
+        if len(group) > 1 and _total(_widths([*group, column], width)) > width:
+            yield group
+            group = [columns[0]]
+        group = [*group, column]
+    yield group
+
+
+def _print_columns(console: Console, columns: Sequence[_Column], header: bool = True) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=header)
+    widths = _widths(columns, console.width)
+    for column, width in zip(columns, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        table.add_column(Text(column.name), justify=justify, width=width, overflow="fold")
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*map(Text, row))
+    console.print(table, soft_wrap=True, width=max(console.width, _total(widths)))
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, int | float | Figure) for value in values)
 
 
 def _cell(value: Any) -> str:
@@ -69,6 +163,26 @@ def _cell(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)
+
+
+def _lines(value: Any) -> list[str]:
+    """A value as lines of text: an item of a list or a key of a mapping per line if it has more."""
+    if isinstance(value, Mapping):
+        return [f"{name}: {_inline(part)}" for name, part in value.items()] or ["none"]
+    if isinstance(value, list | tuple) and any(isinstance(part, Mapping) for part in value):
+        return [_inline(part) for part in value]
+    return [_inline(value)]
+
+
+def _inline(value: Any) -> str:
+    """A value on one line, without brackets and quotes."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_inline(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_inline, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else _cell(value)
 
 
 class ProgressBar(Callback):
@@ -119,7 +233,7 @@ def progress_bar() -> Iterator[Progress]:
 
     console = Console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),

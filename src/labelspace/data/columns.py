@@ -11,12 +11,14 @@ import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.data import cells
 from labelspace.data.dataset import Dataset, Features
 from labelspace.data.levels import KIND_JOINT
 from labelspace.data.taxonomy import Taxonomy
@@ -30,6 +32,9 @@ PATH_JOINT = " > "
 FEATURES = "features"
 FEATURE_INDICES, FEATURE_VALUES = "feature_indices", "feature_values"
 
+_LABEL_SEPARATOR = "|"
+_LABEL_MARKS = (",", ";", "/", "\n", PATH_JOINT)  # what may separate labels that were read as one
+_PATH_MARKS = (">", "/", "|", ";", "\\", "::")
 _INDEX = re.compile(r"[0-9]{1,10}")
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # from here on a number rounds to infinity
 _LARGEST_INDEX = 2**31 - 2  # the width, one more, must still fit into int32
@@ -40,17 +45,20 @@ class Columns:
     """The columns of a table that labelspace reads; all others are ignored.
 
     text             joined by line breaks, missing values skipped
-    labels           their union; a list of names, or one name, or names with separators between;
-                     beside a path, a label of the column brand is `brand: NAME`, as a category may
-                     bear the same name; the column `labels` holds names as they are
+    labels           their union; a list of names, also one written as text (`["a", "b"]`), or
+                     names with separators between; beside a path, a label of the column brand
+                     is `brand: NAME`, as a category may bear the same name; the column `labels`
+                     holds names as they are
     id               text or a whole number
-    path             a category path: one list column, or one column per level, the root first
+    path             a category path: one column with lists or text cells (`A > B > C`), or one
+                     column per level, the root first
     numbers          numeric columns that become the (dense) features
-    label_separator  splits text cells into labels; None: "|" in CSV and TSV, no splitting
-                     elsewhere; "": no splitting anywhere
-    path_separator   splits a text cell of the path column into levels; None: no splitting
-    delimiter        separates the cells of a CSV row; None: by the file's name
-    encoding         of a text file, as Python names it; None: UTF-8
+    label_separator  splits text cells into labels; None: "|"; "": a cell is one label
+    path_separator   splits text in a path column into levels; None: " > " in a single path
+                     column; "": no splitting
+    delimiter        separates the cells of a CSV row; None: by the header line
+    encoding         of a text file, as Python names it; None: UTF-8, or by its byte order mark
+    optional         names from above that a table may lack; a warning names those it does
 
     The default columns are used where they are present; a column named otherwise must exist.
     """
@@ -64,6 +72,7 @@ class Columns:
     path_separator: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    optional: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # One name may be given as a plain string; tuple("title") would be five columns.
@@ -78,7 +87,7 @@ class Columns:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in vars(self).items()
-            if value != getattr(default, name)
+            if name != "optional" and value != getattr(default, name)
         }
 
     @classmethod
@@ -89,7 +98,8 @@ class Columns:
             if name in groups:
                 fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
             else:
-                fits = name in cls.__dataclass_fields__ and isinstance(value, str | None)
+                known = name in cls.__dataclass_fields__ and name != "optional"
+                fits = known and isinstance(value, str | None)
             if not fits:
                 raise DataError(f"not the columns of a table: {name}={value!r}")
         return cls(**kept)
@@ -106,6 +116,10 @@ class Columns:
 
     def asked_for(self, require_labels: bool) -> list[str]:
         """The columns that must exist because the user named them."""
+        return [name for name in self.named(require_labels) if name not in self.optional]
+
+    def named(self, require_labels: bool) -> list[str]:
+        """Return the columns that are not the default ones; labels only if they are required."""
         default = Columns()
         names = list(self.numbers)
         if self.text != default.text:
@@ -138,28 +152,58 @@ class RowParser:
     cells_are_text: bool = False
     require_labels: bool = True
     n_features: int | None = None
+    whole: bool = False  # all rows are kept in memory
     present: set[str] = field(default_factory=set)
     path_gaps: int = 0
+    empty_names: int = 0
     has_features: bool | None = None
+    empty_features: bool = False
+    lone_names: dict[str, cells.LoneNames] = field(default_factory=dict)
 
     def require_columns(self) -> None:
         """Called once all columns of the file are known."""
         columns = self.columns
-        for name in columns.asked_for(self.require_labels):
-            if name not in self.present:
-                raise self._no_column(name)
+        self.require_asked_for()
+        self._warn_of_absent()
         if self.require_labels and self.present.isdisjoint((*columns.labels, *columns.path)):
             wanted = columns.labels[0] if columns.labels else "labels"
-            raise self._error(f"there is no label column {wanted!r}{hint(wanted, self.present)}")
+            near = hint(wanted, self.present)
+            raise self._error(f"there is no label column {wanted!r}{near} Name yours with --label.")
+
+    def require_asked_for(self) -> None:
+        """Called when a column that is named must have been seen."""
+        for name in self.columns.asked_for(self.require_labels):
+            if name not in self.present:
+                raise self._no_column(name)
+
+    def _warn_of_absent(self) -> None:
+        """Log the optional columns that the table lacks."""
+        wanted = dict.fromkeys(self.columns.named(self.require_labels))
+        absent = [name for name in wanted if name not in self.present]
+        if absent:
+            names = ", ".join(map(repr, absent))
+            logger.warning("%s: there is no column %s; read without it", self.source, names)
 
     def require_content(self) -> None:
         """An example needs something to learn from: text, numbers or features."""
+        if self.has_features is None and self.empty_features:
+            # {} in every row so far: features without a value, or a field of another meaning.
+            self.has_features = self.n_features is not None or not self.has_text
         if self.has_features or self.columns.numbers or self.has_text:
             return
         wanted = self.columns.text[0] if self.columns.text else "text"
+        near = hint(wanted, self.present)
         raise self._error(
-            f"there is neither a text column {wanted!r} nor numbers{hint(wanted, self.present)}"
+            f"there is neither a text column {wanted!r} nor numbers{near} Name yours with --text."
         )
+
+    def separator_advice(self, column: str, mark: str) -> str:
+        """Tell how to read the cells of a column that may hold several names each."""
+        if column in self.columns.path:
+            return f"if it separates levels, add --path-separator {mark!r}"
+        if mark == PATH_JOINT:
+            return f"if they are category paths, read them with --path {column}"
+        return f"if it separates labels, add --label-separator {mark!r}"
 
     @property
     def has_text(self) -> bool:
@@ -168,22 +212,28 @@ class RowParser:
     def example(self, line: int, record: dict[str, Any]) -> Example:
         """Check the cells of a row and put them in their places."""
         columns = self.columns
+        labels: list[str] = []
+        path: list[str] = []
+        try:
+            for column in columns.labels:
+                kind = columns.kind(column)
+                labels += [kind + name for name in self._labels(record, column, line)]
+            path = self._path_prefixes(record, line) if columns.path else []
+        except DataError:
+            if self.require_labels:
+                raise
         return Example(
             id=self._id(record, line),
             text=self._text(record, line),
-            labels=[
-                columns.kind(column) + name
-                for column in columns.labels
-                for name in self._labels(record, column, line)
-            ],
-            path=self._path_prefixes(record, line) if columns.path else [],
+            labels=labels,
+            path=path,
             numbers=[self._number(record.get(name), name, line) for name in columns.numbers],
             features=None if columns.numbers else self._features(record, line),
         )
 
     def _error(self, message: str, line: int | None = None) -> DataError:
         if line is None:
-            message += f" The columns are: {', '.join(sorted(self.present)) or 'none'}."
+            message += f" The columns are: {cells.enumerated(sorted(self.present)) or 'none'}."
         return DataError(message, path=self.source, line=line)
 
     def _no_column(self, name: str) -> DataError:
@@ -192,10 +242,14 @@ class RowParser:
     def _id(self, record: dict[str, Any], line: int) -> str | None:
         column = self.columns.id
         value = None if column is None else record.get(column)
-        if value is None or isinstance(value, str):
+        if _is_missing(value):
+            return None
+        if isinstance(value, str):
             return value
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
+        if isinstance(value, float) and value.is_integer():  # whole numbers beside missing ones
+            return str(int(value))
         raise self._error(f"{column!r} must be text or a whole number, not {_kind(value)}", line)
 
     def _text(self, record: dict[str, Any], line: int) -> str:
@@ -215,12 +269,25 @@ class RowParser:
             return []
         if isinstance(value, list):
             return [self._name(name, column, line) for name in value]
+        if not isinstance(value, str):
+            return [self._name(value, column, line)]
         separator = self.columns.label_separator
-        if separator is None:
-            separator = "|" if self.cells_are_text else ""
-        if separator and isinstance(value, str):
-            return [self._name(name.strip(), column, line) for name in value.split(separator)]
-        return [self._name(value, column, line)]
+        if separator == "":
+            return [value]
+        names = cells.listed(value) if separator is None else None
+        if names is None:
+            names, empty = cells.parts(value, separator or _LABEL_SEPARATOR)
+        else:
+            names, empty = [name for name in names if name], names.count("")
+        self.empty_names += empty
+        if separator is None and self.require_labels:
+            self._watch(column, _LABEL_MARKS).see(value, len(names))
+        return names
+
+    def _watch(self, column: str, marks: tuple[str, ...]) -> cells.LoneNames:
+        if column not in self.lone_names:
+            self.lone_names[column] = cells.LoneNames(marks)
+        return self.lone_names[column]
 
     def _name(self, value: Any, column: str, line: int) -> str:
         if isinstance(value, str):
@@ -233,47 +300,90 @@ class RowParser:
 
     def _path_prefixes(self, record: dict[str, Any], line: int) -> list[str]:
         columns = self.columns.path
-        levels = [record.get(column) for column in columns]
-        if len(levels) == 1 and isinstance(levels[0], list):
-            levels = levels[0]
+        levels: list[Any] = [record.get(column) for column in columns]
+        if len(levels) == 1:
+            levels = self._levels(levels[0])
         names: list[str] = []
         for level in levels:
             if _is_missing(level):
                 break
-            names.append(self._name(level, columns[min(len(names), len(columns) - 1)], line))
+            column = columns[min(len(names), len(columns) - 1)]
+            name = self._name(level, column, line)
+            if PATH_JOINT in name:
+                # ["A > B"] and ["A", "B"] would be one label.
+                message = f"the level {cells.shown(name)} in {column!r} holds {PATH_JOINT!r}"
+                raise self._error(
+                    f"{message}, which joins levels; rename it, or split it with --path-separator",
+                    line,
+                )
+            names.append(name)
         # Real catalogues have holes; what lies below one has no known place and is left out.
         if not all(_is_missing(level) for level in levels[len(names) :]):
             self.path_gaps += 1
         return [PATH_JOINT.join(names[:depth]) for depth in range(1, len(names) + 1)]
 
+    def _levels(self, value: Any) -> list[Any]:
+        """Split the one cell that holds a whole path."""
+        separator = self.columns.path_separator
+        if isinstance(value, str):
+            listed = cells.listed(value) if separator is None else None
+            if listed is None:
+                levels = self._split_path(value, PATH_JOINT if separator is None else separator)
+                if separator is None and self.require_labels:
+                    self._watch(self.columns.path[0], _PATH_MARKS).see(value, len(levels))
+                return levels
+            value = listed
+        if not isinstance(value, list):
+            return [value]
+        if not separator:
+            return value
+        return [
+            part
+            for level in value
+            for part in (self._split_path(level, separator) if isinstance(level, str) else [level])
+        ]
+
+    def _split_path(self, text: str, separator: str) -> list[str]:
+        if not separator:
+            return [text]
+        levels, empty = cells.parts(text, separator)
+        self.empty_names += empty if levels else 0
+        return levels
+
     def _number(self, value: Any, column: str, line: int) -> float:
-        if value is None:
-            if column not in self.present:
-                raise self._no_column(column)
-            raise self._error(f"the number in {column!r} is missing; fill it in", line)
+        if _is_missing(value):
+            return math.nan
         number = value
         if isinstance(value, str) and self.cells_are_text and "_" not in value:
             try:
                 number = float(value)
             except ValueError:
                 number = value
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            shown = repr(value[:40]) if isinstance(value, str) else _kind(value)
-            raise self._error(f"{column!r} must be a number, not {shown}", line)
+        elif isinstance(value, Decimal):
+            number = float(value)
+        if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
+            shown = cells.shown(value) if isinstance(value, str) else _kind(value)
+            raise self._error(
+                f"{column!r} must be a number, not {shown}; leave the cell empty if it is missing",
+                line,
+            )
         # abs() compares as an integer: a huge one would not convert to float at all.
         if not abs(number) < _FLOAT32_OVERFLOW:
             raise self._error(f"{column!r} must be a finite 32-bit number", line)
         return float(number)
 
     def _features(self, record: dict[str, Any], line: int) -> dict[int, float] | None:
-        """Sparse features as written by labelspace; the first row says whether there are any."""
+        """Sparse features as written by labelspace; the first row with any settles it for all."""
         pairs = self._feature_pairs(record, line)
+        if not pairs and self.has_features is None and record.get(FEATURES) == {}:
+            self.empty_features = True
+            return None
         if self.has_features is None:
             self.has_features = pairs is not None
-        if (pairs is not None) != self.has_features:
+        if (pairs is not None) != self.has_features and record.get(FEATURES) != {}:
             odd = "has no features" if pairs is None else "is the first that has features"
             raise self._error(f"this row {odd}; give all rows features, or none", line)
-        if pairs is None:
+        if pairs is None or not self.has_features:
             return None
         width = _LARGEST_INDEX + 1 if self.n_features is None else self.n_features
         features: dict[int, float] = {}
@@ -282,7 +392,7 @@ class RowParser:
                 raise self._error(f"feature {index} is not one of 0 to {width - 1}", line)
             if index in features:
                 raise self._error(f"feature {index} stands twice in this row", line)
-            if value is None:
+            if _is_missing(value):
                 raise self._error(f"feature {index} has no value", line)
             features[index] = self._number(value, f"feature {index}", line)
         return features
@@ -310,10 +420,12 @@ class Gatherer:
     def __init__(self, parser: RowParser, vocabulary: Vocabulary) -> None:
         self.parser, self.vocabulary = parser, vocabulary
         self.edges: dict[tuple[str, str], None] = {}
+        self.rows = 0
+        self.has_ids = False
         self._start_anew()
 
     def _start_anew(self) -> None:
-        self._ids: list[str | None] = []
+        self._ids: list[str | int] = []
         self._texts: list[str] = []
         self._labels, self._label_ends = array("i"), array("q", [0])
         self._indices, self._feature_ends = array("i"), array("q", [0])
@@ -324,7 +436,9 @@ class Gatherer:
 
     def add(self, line: int, record: dict[str, Any]) -> None:
         example = self.parser.example(line, record)
-        self._ids.append(example.id)
+        self.rows += 1
+        self.has_ids |= example.id is not None
+        self._ids.append(self.rows if example.id is None else example.id)
         self._texts.append(example.text)
         self._labels.extend(self.vocabulary.ids((*example.labels, *example.path), line))
         self._label_ends.append(len(self._labels))
@@ -333,20 +447,24 @@ class Gatherer:
         if example.features is not None:
             self._indices.extend(example.features)
             self._values.extend(example.features.values())
-            self._feature_ends.append(len(self._indices))
+        self._feature_ends.append(len(self._indices))
         self._values.extend(example.numbers)
 
-    def take(self) -> Dataset:
-        """What was added since the last call."""
+    def take(self, *, row_numbers: bool = False) -> Dataset:
+        """What was added since the last call.
+
+        An example without an id gets the number of its row, from 1; where no row has an id, there
+        are ids only if `row_numbers` is set.
+        """
         self.parser.require_content()
-        names = tuple(self.vocabulary.index)
+        names = self.vocabulary.names()
         ones = np.ones(len(self._labels), np.float32)
         dataset = Dataset(
             labels=_csr(ones, self._labels, self._label_ends, len(names)),
             features=self._features(),
             texts=self._texts if self.parser.has_text else None,
             label_names=names,
-            ids=None if self._ids.count(None) == len(self) else [i or "" for i in self._ids],
+            ids=self._ids if self.has_ids or row_numbers else None,
             source=str(self.parser.source),
         )
         self._start_anew()
@@ -368,12 +486,26 @@ class Gatherer:
         return Taxonomy.from_names(self.edges, label_names) if self.parser.columns.path else None
 
     def report(self) -> None:
-        """Say once, at the end, what was left out."""
-        source, dropped, gaps = self.parser.source, self.vocabulary.dropped, self.parser.path_gaps
-        if dropped:
-            logger.warning("%s: %d unknown labels were dropped", source, dropped)
-        if gaps:
-            logger.warning("%s: %d category paths were cut at a missing level", source, gaps)
+        """Log once, at the end, what was left out and what looks misread."""
+        parser = self.parser
+        if not parser.require_labels:
+            return
+        notes = {
+            "%s: %d unknown labels were dropped": self.vocabulary.dropped,
+            "%s: %d category paths were cut at a missing level": parser.path_gaps,
+            "%s: %d empty names between separators were left out": parser.empty_names,
+        }
+        for message, count in notes.items():
+            if count:
+                logger.warning(message, parser.source, count)
+        for column, watch in parser.lone_names.items():
+            found = watch.separator()
+            if found is not None:
+                logger.warning(
+                    "%s: each cell of %r was read as one name, and %.0f %% of them hold %r; %s",
+                    *(parser.source, column, 100 * found[1], found[0]),
+                    parser.separator_advice(column, found[0]),
+                )
 
 
 def _csr(values: np.ndarray, indices: array[int], ends: array[int], width: int) -> csr_matrix:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ Features: TypeAlias = csr_matrix | np.ndarray
 IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Examples with their labels.
 
@@ -24,7 +24,7 @@ class Dataset:
     features     CSR or dense (n, D) float32, or None where the examples are text only
     texts        one string an example, or None
     label_names  L names, or None where the file has ids only
-    ids          n example ids, or None
+    ids          n example ids, or None; a table's row without an id has its number, from 1
     taxonomy     how labels hang together, or None
     index_base   the first feature's number in the svmlight file this came from, 0 or 1
     """
@@ -33,9 +33,9 @@ class Dataset:
     features: Features | None = None
     texts: Sequence[str] | None = None
     label_names: Sequence[str] | None = None
-    ids: Sequence[str] | None = None
+    ids: Sequence[str | int] | None = None
     taxonomy: Taxonomy | None = None
-    source: str = field(default="", compare=False)
+    source: str = ""
     index_base: int | None = None
 
     def __post_init__(self) -> None:
@@ -56,6 +56,18 @@ class Dataset:
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self):,} examples", f"{self.n_labels:,} labels"]
+        if self.texts is not None:
+            parts.append("texts")
+        if self.features is not None:
+            parts.append(f"{self.n_features:,} features")
+        if self.taxonomy is not None:
+            parts.append(f"{len(self.taxonomy.edges):,} taxonomy edges")
+        if self.source:
+            parts.append(f"source={self.source!r}")
+        return f"Dataset({', '.join(parts)})"
 
     @property
     def n_labels(self) -> int:
@@ -80,6 +92,11 @@ class Dataset:
             texts=None if self.texts is None else [self.texts[i] for i in rows],
             ids=None if self.ids is None else [self.ids[i] for i in rows],
         )
+
+    def batches(self, size: int) -> Iterator[Dataset]:
+        """Yield the examples in order, `size` at a time."""
+        for start in range(0, len(self), size):
+            yield self.take(np.arange(start, min(start + size, len(self))))
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
         """A random (rest, cut) pair in which the cut holds about `fraction` of the examples."""

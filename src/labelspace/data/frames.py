@@ -36,38 +36,36 @@ def is_path(source: object) -> bool:
     raise ParameterError(f"expected a file, a DataFrame or a list of dictionaries, not {kind}")
 
 
-def column_names(source: Any) -> list[str] | None:
-    """Return the columns of a DataFrame; None for rows, of which each may have its own."""
+def columns_and_rows(
+    source: Any, wanted: set[str]
+) -> tuple[list[str] | None, Iterator[dict[str, Any]]]:
+    """Return the names of the columns and the rows; only wanted columns are converted.
+
+    The names are None for dictionaries, of which each may have its own.
+    """
     if not _is_arrow(source):
-        return None
+        return None, _dictionaries(source)
     import pyarrow as pa
 
     with _arrow_errors():
-        if _is_pandas(source):
-            index = [name for name in source.index.names if isinstance(name, str)]
-            return [str(name) for name in source.columns] + index
-        return list(pa.RecordBatchReader.from_stream(source).schema.names)
-
-
-def rows(source: Any, wanted: set[str]) -> Iterator[dict[str, Any]]:
-    """Yield the rows one by one; of a DataFrame only the wanted columns are converted."""
-    if not _is_arrow(source):
-        yield from _dictionaries(source)
-        return
-    import pyarrow as pa
-
-    with _arrow_errors():
-        if _is_pandas(source):
-            columns = [name for name in source.columns if name in wanted]
-            index = any(isinstance(name, str) and name in wanted for name in source.index.names)
-            reader = pa.Table.from_pandas(source[columns], preserve_index=index).to_reader()
-        else:
+        if not _is_pandas(source):
             reader = pa.RecordBatchReader.from_stream(source)
-        kept = [name for name in reader.schema.names if name in wanted]
+            return list(reader.schema.names), _arrow_rows(reader, wanted)
+        index = [name for name in source.index.names if isinstance(name, str)]
+        columns = [name for name in source.columns if name in wanted]
+        keep = not wanted.isdisjoint(index)
+        table = pa.Table.from_pandas(source[columns], preserve_index=keep)
+        names = [str(name) for name in source.columns] + index
+        return names, _arrow_rows(table.to_reader(), wanted)
+
+
+def _arrow_rows(reader: Any, wanted: set[str]) -> Iterator[dict[str, Any]]:
+    names = [name for name in reader.schema.names if name in wanted]
+    with _arrow_errors():
         for batch in reader:
-            chosen = batch.select(kept)
+            chosen = batch.select(names)
             for start in range(0, batch.num_rows, CHUNK_ROWS):
-                if kept:
+                if names:
                     yield from chosen.slice(start, CHUNK_ROWS).to_pylist()
                 else:
                     yield from ({} for _ in range(min(CHUNK_ROWS, batch.num_rows - start)))
@@ -108,6 +106,6 @@ def _arrow_errors() -> Iterator[None]:
 
     try:
         yield
-    except pa.ArrowException as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"cannot be converted to Arrow: {reason}", path=NAME) from None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_matrix, identity
 
 from labelspace.data.taxonomy import Taxonomy
 
+MOST_KINDS = 16
 KIND_JOINT = ": "  # a brand beside a category path is the label `brand: Nike`
 
 
@@ -36,11 +39,12 @@ class Levels:
         of = depths[: len(label_names)].copy()
         connected = np.zeros(len(taxonomy), dtype=bool)
         connected[taxonomy.edges.ravel()] = True
-        kinds: dict[str, int] = {}
-        for label in np.flatnonzero(~connected[: len(label_names)]).tolist():
+        lone = np.flatnonzero(~connected[: len(label_names)]).tolist()
+        kinds = _kinds([label_names[label] for label in lone])
+        for label in lone:
             kind, joint, _ = label_names[label].partition(KIND_JOINT)
-            if joint:
-                of[label] = kinds.setdefault(kind, n_levels + len(kinds))
+            if joint and kind in kinds:
+                of[label] = n_levels + kinds[kind]
         names = (*(f"L{level}" for level in range(n_levels)), *kinds)
         return cls(names, of, n_levels, _edge_matrix(taxonomy))
 
@@ -51,6 +55,10 @@ class Levels:
 
     def ancestors(self) -> csr_matrix:
         """(labels, nodes): a one for each label's ancestors and for itself."""
+        return self._ancestors
+
+    @cached_property
+    def _ancestors(self) -> csr_matrix:
         n_nodes = self.edges.shape[0]
         reached = identity(n_nodes, np.float32, format="csr")
         step = (reached + self.edges).tocsr()
@@ -64,6 +72,19 @@ class Levels:
         rows = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))
         places = rows * len(self.names) + self.of[Y.indices]
         return len(np.unique(places)) == len(places)
+
+
+def _kinds(names: Sequence[str]) -> dict[str, int]:
+    """Number the kinds that stand before names, in order of appearance.
+
+    Not every colon marks a kind: of many prefixes only those that many names share do.
+    """
+    split = (name.partition(KIND_JOINT) for name in names)
+    counts = Counter(kind for kind, joint, _ in split if joint)
+    if len(counts) > MOST_KINDS:
+        least = counts.total() / MOST_KINDS
+        counts = Counter({kind: count for kind, count in counts.items() if count > least})
+    return {kind: place for place, kind in enumerate(counts)}
 
 
 def _edge_matrix(taxonomy: Taxonomy) -> csr_matrix:

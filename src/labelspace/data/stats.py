@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from labelspace.data.dataset import Dataset
 from labelspace.errors import InputError
 
 HEAD, TORSO, TAIL = 0, 1, 2
+
+_SHOWN_ROWS, _SHOWN_LETTERS = 3, 200
 
 
 def label_bands(counts: np.ndarray) -> np.ndarray:
@@ -57,6 +60,8 @@ def statistics(dataset: Dataset) -> dict[str, Any]:
         "torso_labels": int(bands[TORSO]),
         "tail_labels": int(bands[TAIL]),
     }
+    if isinstance(dataset.features, np.ndarray) and np.isnan(dataset.features).any():
+        figures["missing_numbers"] = int(np.count_nonzero(np.isnan(dataset.features)))
     if taxonomy is not None:
         figures["taxonomy_edges"] = len(taxonomy.edges)
         figures["taxonomy_depth"] = int(taxonomy.depths().max(initial=0))
@@ -68,7 +73,7 @@ def _features_per_row(dataset: Dataset) -> np.ndarray | None:
     if dataset.features is None:
         return None
     if isinstance(dataset.features, np.ndarray):
-        return np.asarray(np.count_nonzero(dataset.features, axis=1))
+        return np.asarray(np.count_nonzero(np.nan_to_num(dataset.features), axis=1))
     rows = np.repeat(np.arange(len(dataset)), np.diff(dataset.features.indptr))
     return np.bincount(rows[dataset.features.data != 0], minlength=len(dataset))
 
@@ -84,3 +89,44 @@ def _rows_without_features(dataset: Dataset, features: np.ndarray | None) -> int
 
 def _ratio(amount: float, of: int) -> float:
     return float(amount) / of if of else 0.0
+
+
+def samples(dataset: Dataset, numbers: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the first rows as they were understood, long texts shortened.
+
+    numbers  the names of the numeric columns, where the features are such
+    """
+    found = []
+    for row in range(min(_SHOWN_ROWS, len(dataset))):
+        sample: dict[str, Any] = {}
+        if dataset.ids is not None:
+            sample["id"] = dataset.ids[row]
+        if dataset.texts is not None:
+            text = dataset.texts[row]
+            long = len(text) > _SHOWN_LETTERS
+            sample["text"] = text[: _SHOWN_LETTERS - 1] + "…" if long else text
+        sample["labels"] = _label_names(dataset, row)
+        if isinstance(dataset.features, np.ndarray):
+            values = [None if np.isnan(value) else float(value) for value in dataset.features[row]]
+            sample["numbers"] = dict(zip(numbers, values, strict=True)) if numbers else values
+        elif dataset.features is not None:
+            sample["features"] = int(np.diff(dataset.features.indptr)[row])
+        found.append(sample)
+    return found
+
+
+def _label_names(dataset: Dataset, row: int) -> list[str]:
+    names, labels = dataset.label_names, dataset.labels[row].indices.tolist()
+    return [str(label) if names is None else names[label] for label in labels]
+
+
+def suspicions(dataset: Dataset) -> list[str]:
+    """Return sentences on what looks as if the data were read otherwise than they were meant."""
+    one_each = len(dataset) > 0 and bool((np.diff(dataset.labels.indptr) == 1).all())
+    is_table = dataset.texts is not None or isinstance(dataset.features, np.ndarray)
+    if one_each and is_table and dataset.n_labels > 1:
+        return [
+            "every example has exactly one label: if cells hold several, name what separates them "
+            "with --label-separator"
+        ]
+    return []

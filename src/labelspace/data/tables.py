@@ -5,9 +5,8 @@ Readers yield (line, record) pairs one by one; columns.py turns the records into
 
 from __future__ import annotations
 
-import codecs
-import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,8 +17,9 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.data import frames
-from labelspace.data._files import PathLike, opened, replacing
+from labelspace.data import delimited, frames
+from labelspace.data._files import PathLike, replacing
+from labelspace.data._text import text_lines
 from labelspace.data.columns import (
     FEATURE_INDICES,
     FEATURE_VALUES,
@@ -30,15 +30,16 @@ from labelspace.data.columns import (
 )
 from labelspace.data.dataset import Dataset
 from labelspace.data.vocabulary import UNKNOWN_LABELS, Vocabulary
-from labelspace.errors import DataError, ParameterError
+from labelspace.errors import DataError, MemoryBudgetError, ParameterError
 
 IN_MEMORY = "memory"
-TABLE_FORMATS = ("jsonl", "csv", "tsv", "parquet", IN_MEMORY)
+TABLE_FORMATS = ("jsonl", "json", "csv", "tsv", "parquet", IN_MEMORY)
 
 _WIDTH_KEY = b"labelspace.n_features"  # in a Parquet file's schema metadata
 _CHUNK_ROWS = 4096
-_CELL_LIMIT = 2**31 - 1
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_ROWS_AHEAD = 1000
+_LEAST_ROW_BYTES = 80  # in memory, of an example with an empty text and no labels
+_ARRAY_START, _ARRAY_NEXT = re.compile(r"\s*\[\s*(?=\{)"), re.compile(r"\s*,\s*(?=\{)")
 
 DEFAULT_COLUMNS = Columns()
 
@@ -85,7 +86,7 @@ class Table:
         parser = RowParser(
             options.columns,
             path,
-            cells_are_text=kind in _DELIMITERS,
+            cells_are_text=kind in delimited.DELIMITERS,
             require_labels=options.require_labels,
             n_features=options.n_features,
         )
@@ -95,6 +96,7 @@ class Table:
 
     def read(self) -> Dataset:
         """All rows; the labels are in the order of their names where none were given."""
+        self._gatherer.parser.whole = True
         for line, record in self._records:
             self._gatherer.add(line, record)
         self._gatherer.report()
@@ -108,10 +110,10 @@ class Table:
         for line, record in self._records:
             self._gatherer.add(line, record)
             if len(self._gatherer) == size:
-                yield self._gatherer.take()
+                yield self._gatherer.take(row_numbers=True)
         self._gatherer.report()
         if len(self._gatherer):
-            yield self._gatherer.take()
+            yield self._gatherer.take(row_numbers=True)
 
 
 def _with_sorted_names(dataset: Dataset) -> Dataset:
@@ -129,38 +131,6 @@ def _with_sorted_names(dataset: Dataset) -> Dataset:
 # Records in -----------------------------------------------------------------------------------
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number, text with its line break) of a UTF-8 file."""
-    with opened(path) as stream:
-        for number, raw in enumerate(stream, 1):
-            line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                column = len(line[: error.start].decode("utf-8")) + 1
-                raise DataError(
-                    f"byte 0x{line[error.start]:02x} is not UTF-8; save the file as UTF-8",
-                    path=path,
-                    line=number,
-                    column=column,
-                ) from None
-            yield number, text
-
-
-def read_names(path: Path) -> list[str]:
-    """Label names, one a line, in the order of their numbers."""
-    lines: dict[str, int] = {}
-    for line, text in text_lines(path):
-        name = text.rstrip("\r\n")
-        if not name:
-            raise DataError("a label name is empty", path=path, line=line)
-        if name in lines:
-            message = f"{name!r} is already the name on line {lines[name]}; names must differ"
-            raise DataError(message, path=path, line=line)
-        lines[name] = line
-    return list(lines)
-
-
 def _records(source: Any, kind: str, parser: RowParser) -> Iterator[Record]:
     """The rows of a table; fills in which columns it has."""
     if kind == IN_MEMORY:
@@ -168,9 +138,11 @@ def _records(source: Any, kind: str, parser: RowParser) -> Iterator[Record]:
     elif kind == "parquet":
         records = _parquet_records(parser)
     elif kind == "jsonl":
-        records = _json_records(parser)
+        records = _settled(_json_records(parser), parser)
+    elif kind == "json":
+        records = _settled(_array_records(parser), parser)
     else:
-        records = _csv_records(parser, _DELIMITERS[kind])
+        records = delimited.records(parser, kind)
     empty = True
     for record in records:
         empty = False
@@ -180,87 +152,96 @@ def _records(source: Any, kind: str, parser: RowParser) -> Iterator[Record]:
         raise DataError(f"there are no examples in this {what}", path=parser.source)
 
 
-def _json_records(parser: RowParser) -> Iterator[Record]:
-    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-    for line, text in text_lines(parser.source):
-        if not text.strip():
-            continue
-        record = _decode(decoder, text.rstrip("\r\n"), parser.source, line)
+def _settled(records: Iterator[Record], parser: RowParser) -> Iterator[Record]:
+    """Rows that each have fields of their own: a column asked for must be in one of the first.
+
+    They are read ahead until every such column was seen, so that no row is passed on before.
+    """
+    asked = set(parser.columns.asked_for(parser.require_labels))
+    first: list[Record] = []
+    failure: DataError | None = None
+    while not asked <= parser.present and len(first) < _ROWS_AHEAD:
+        try:
+            first.append(next(records))
+        except StopIteration:
+            break
+        except DataError as error:
+            failure = error
+            break
+        parser.present.update(first[-1][1])
+    if first and failure is None:
+        parser.require_asked_for()
+    yield from first
+    if failure is not None:
+        raise failure
+    for line, record in records:
         parser.present.update(record)
         yield line, record
     if parser.present:
-        parser.require_columns()  # a field may be absent from any row, so only now is it known
+        parser.require_columns()  # labels may be absent from any row, so only now is it known
+
+
+def _json_records(parser: RowParser) -> Iterator[Record]:
+    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+    for line, text in text_lines(parser.source, parser.columns.encoding):
+        if text.strip():
+            yield line, _decode(decoder, text.rstrip("\r\n"), parser.source, line)
+
+
+def _array_records(parser: RowParser) -> Iterator[Record]:
+    """The objects of one JSON array, which is read whole."""
+    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+    text = "".join(line for _, line in text_lines(parser.source, parser.columns.encoding))
+    position, line, mark = 0, 1, _ARRAY_START
+    while found := mark.match(text, position):
+        line += text.count("\n", position, found.end())
+        position, mark = found.end(), _ARRAY_NEXT
+        with _json_errors(parser.source, line):
+            record, position = decoder.raw_decode(text, position)
+            _check_record(record, text[found.end() : position])
+        yield line, record
+        line += text.count("\n", found.end(), position)
+    if text[position:].strip() != "]":
+        message = "expected a comma and another object, or the end of the JSON array"
+        raise DataError(message, path=parser.source, line=line)
 
 
 def _decode(decoder: json.JSONDecoder, text: str, path: Path, line: int) -> dict[str, Any]:
+    with _json_errors(path, line):
+        record: dict[str, Any] = decoder.decode(text)
+        _check_record(record, text)
+    return record
+
+
+def _check_record(record: Any, text: str) -> None:
+    if not isinstance(record, dict):
+        raise TypeError("each line must be an object in braces")
+    if "\\ud" in text or "\\uD" in text:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+
+
+@contextmanager
+def _json_errors(path: Path, line: int) -> Iterator[None]:
+    """Errors of the JSON parser as a DataError; it counts lines from the first of the file."""
     column = None
     try:
-        record = decoder.decode(text)
-        if isinstance(record, dict):
-            if "\\ud" in text or "\\uD" in text:
-                json.dumps(record, ensure_ascii=False).encode("utf-8")
-            return record
-        problem = "each line must be an object in braces"
+        yield
+        return
     except json.JSONDecodeError as error:
-        problem, column = f"not valid JSON ({error.msg.lower()})", error.pos + 1
+        problem, column = f"not valid JSON ({error.msg.lower()})", error.colno
+        line = error.lineno if error.lineno > 1 else line
+    except TypeError as error:
+        problem = str(error)
     except UnicodeEncodeError:
         problem = "half of a \\u surrogate pair, which is no character"
     except (ValueError, RecursionError) as error:
         problem = f"not valid JSON ({error})"
     message = f'{problem}; expected {{"text": "...", "labels": ["...", ...]}} on one line'
-    raise DataError(message, path=path, line=line, column=column)
+    raise DataError(message, path=path, line=line, column=column) from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
-
-
-def _csv_records(parser: RowParser, delimiter: str) -> Iterator[Record]:
-    csv.field_size_limit(_CELL_LIMIT)  # the default, 128 KB, is less than a long document
-    reader = csv.reader(_lines_without_nul(parser.source), delimiter=delimiter, strict=True)
-    header: list[str] | None = None
-    for line, cells in _csv_rows(reader, parser.source):
-        if header is None:
-            header = cells
-            twice = {name for name in header if name and header.count(name) > 1}
-            if twice:
-                message = f"the header names a column twice: {', '.join(sorted(twice))}"
-                raise DataError(message, path=parser.source, line=line)
-            parser.present.update(header)
-            parser.require_columns()
-        elif len(cells) != len(header):
-            message = f"{len(cells)} cells where the header has {len(header)} columns"
-            raise DataError(
-                f"{message}; put quotes around cells that hold {delimiter!r}",
-                path=parser.source,
-                line=line,
-            )
-        else:
-            yield line, {name: cell or None for name, cell in zip(header, cells, strict=True)}
-
-
-def _csv_rows(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, each with the line on which it begins."""
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(
-                f"a row that begins here is broken: {error}", path=path, line=line
-            ) from None
-        if cells:
-            yield line, cells
-
-
-def _lines_without_nul(path: Path) -> Iterator[str]:
-    for line, text in text_lines(path):
-        if "\0" in text:
-            message = "a NUL byte; this is no text file, or a damaged one"
-            raise DataError(message, path=path, line=line, column=text.index("\0") + 1)
-        yield text
 
 
 def _parquet_records(parser: RowParser) -> Iterator[Record]:
@@ -272,6 +253,8 @@ def _parquet_records(parser: RowParser) -> Iterator[Record]:
             schema = file.schema_arrow
             parser.present.update(schema.names)
             parser.require_columns()
+            if parser.whole:
+                _refuse_too_many(file.metadata.num_rows, parser.source)
             if parser.n_features is None and _WIDTH_KEY in (schema.metadata or {}):
                 parser.n_features = int(schema.metadata[_WIDTH_KEY])
             wanted = [name for name in schema.names if name in parser.columns.wanted()]
@@ -281,20 +264,30 @@ def _parquet_records(parser: RowParser) -> Iterator[Record]:
                     row += 1
                     yield row, record
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"not a readable Parquet file: {error}", path=parser.source) from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"not a readable Parquet file: {reason}", path=parser.source) from None
+
+
+def _refuse_too_many(rows: int, path: Path) -> None:
+    """A few bytes of Parquet can stand for very many equal rows."""
+    from labelspace.memory import available_bytes, in_words
+
+    needed, free = rows * _LEAST_ROW_BYTES, available_bytes()
+    if needed > free:
+        raise MemoryBudgetError(
+            f"{path}: {rows:,} rows need more than {in_words(needed)} and {in_words(free)} is "
+            "available; read a part of them, or in batches"
+        )
 
 
 def _frame_records(source: Any, parser: RowParser) -> Iterator[Record]:
-    names = frames.column_names(source)
-    if names is not None:
-        parser.present.update(names)
-        parser.require_columns()
-    for row, record in enumerate(frames.rows(source, parser.columns.wanted()), 1):
-        if names is None:
-            parser.present.update(record)
-        yield row, record
-    if names is None and parser.present:
-        parser.require_columns()
+    names, rows = frames.columns_and_rows(source, parser.columns.wanted())
+    records = enumerate(rows, 1)
+    if names is None:
+        return _settled(records, parser)
+    parser.present.update(names)
+    parser.require_columns()
+    return records
 
 
 # Records out ----------------------------------------------------------------------------------
@@ -345,7 +338,8 @@ def _chunks(dataset: Dataset, path: Path) -> Iterator[dict[str, list[Any]]]:
         rows = slice(start, start + _CHUNK_ROWS)
         chunk: dict[str, list[Any]] = {}
         if dataset.ids is not None:
-            chunk["id"] = list(dataset.ids[rows])
+            # A row number is no id: it would be another one in another file.
+            chunk["id"] = [each if isinstance(each, str) else None for each in dataset.ids[rows]]
         if dataset.texts is not None:
             chunk["text"] = list(dataset.texts[rows])
         labels = dataset.labels[rows]

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
+from labelspace.data.cells import shown
 from labelspace.errors import DataError
 
 UNKNOWN_LABELS = ("error", "extend", "drop")
@@ -16,10 +17,17 @@ class Vocabulary:
     """Label names and their ids: closed or open at the end, as `unknown` says."""
 
     def __init__(self, names: Sequence[str] | None, unknown: str, source: Path) -> None:
-        self.index = {name: i for i, name in enumerate(names or ())}
+        self._names = tuple(names or ())
+        self.index = {name: i for i, name in enumerate(self._names)}
         self.unknown = "extend" if names is None else unknown
         self.source = source
         self.dropped = 0
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names in the order of their ids; the same tuple until one is added."""
+        if len(self._names) != len(self.index):
+            self._names = tuple(self.index)
+        return self._names
 
     def ids(self, names: Iterable[str], line: int | None = None) -> set[int]:
         """Each id once: lists in the wild repeat a label."""
@@ -34,7 +42,7 @@ class Vocabulary:
                 self.dropped += 1
             else:
                 raise DataError(
-                    f"the label {name!r} is not among the {len(index)} known ones"
+                    f"the label {shown(name)} is not among the {len(index)} known ones"
                     f"{hint(name, index)} unknown_labels='extend' adds such labels, 'drop' skips",
                     path=self.source,
                     line=line,
@@ -47,4 +55,4 @@ def hint(name: str, known: Iterable[str]) -> str:
     # Bounded, as a label vocabulary may hold millions of names.
     candidates = {k.casefold(): k for k in islice(known, 100_000) if abs(len(k) - len(name)) < 4}
     near = get_close_matches(name.casefold(), candidates, n=1)
-    return f"; did you mean {candidates[near[0]]!r}?" if near else "."
+    return f"; did you mean {shown(candidates[near[0]])}?" if near else "."

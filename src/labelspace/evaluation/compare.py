@@ -231,7 +231,7 @@ def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
     for key in (*METRICS, *COSTS):
         result[key] = float(np.mean([run[key] for run in runs]))
-    if "ECE" in runs[0]:
+    if all("ECE" in run for run in runs):
         result["ECE"] = float(np.mean([run["ECE"] for run in runs]))
     result["bands"] = runs[0].get("bands", {})
     if "by_level" in runs[0]:

@@ -46,7 +46,7 @@ def _curves(epochs: Epochs, title: str) -> Figure:
     lines = -(-len(panels) // columns)
     width, height = _INCHES_A_PANEL
     figure = Figure(figsize=(width * columns, height * lines), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)
     for place, (heading, names) in enumerate(panels):
         _draw(figure.add_subplot(lines, columns, place + 1), epochs, heading, names)
     return figure

@@ -64,7 +64,9 @@ def measure(
         propensity_from=job["propensity_from"],
     )
     if job["kind"] == "method":  # the scores of peers promise nothing
-        metrics["ECE"] = 100.0 * reliability(ranking, data["Y_test"], 5).ece
+        found = reliability(ranking, data["Y_test"], 5)
+        if found.counts.any():
+            metrics["ECE"] = 100.0 * found.ece
     if "levels" in facts:
         metrics["by_level"] = _by_level(ranked(RANKED), data, arrays, json.loads(facts["levels"]))
     return {**metrics, **costs}

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.errors import InputError
 from labelspace.evaluation.metrics import RankedLabels
 from labelspace.sparse import checked_labels
 
@@ -36,8 +35,6 @@ class Pairs:
         rows, places = np.nonzero(labels >= 0)
         ranked = labels[rows, places]
         scores = np.asarray(ranking.scores, np.float32)[rows, places]
-        if not len(ranked):
-            raise InputError("the ranking is empty: there are no scores to judge")
         known = ranked < truth.shape[1]  # labels beyond are no true ones
         hits = np.zeros(len(ranked), bool)
         hits[known] = np.asarray(truth[rows[known], ranked[known]]).ravel() > 0

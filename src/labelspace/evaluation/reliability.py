@@ -29,7 +29,12 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean distance of score and share over the pairs."""
+        """Expected calibration error: mean distance of score and share over the pairs.
+
+        NaN if there are no pairs.
+        """
+        if not self.counts.any():
+            return float("nan")
         return float(np.average(np.abs(self.scores - self.hits), weights=self.counts))
 
     def facts(self) -> dict[str, Any]:
@@ -45,7 +50,8 @@ class Reliability:
             }
             for place in np.flatnonzero(self.counts).tolist()
         ]
-        return {"ECE": 100.0 * self.ece, "pairs": int(self.counts.sum()), "bins": bins}
+        error = 100.0 * self.ece if bins else None
+        return {"ECE": error, "pairs": int(self.counts.sum()), "bins": bins}
 
 
 def reliability(

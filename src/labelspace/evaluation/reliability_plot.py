@@ -23,7 +23,9 @@ def reliability_picture(found: Reliability, title: str, kind: str) -> bytes:
 
 def _drawn(found: Reliability, title: str) -> Figure:
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
-    figure.suptitle(f"{title}\nexpected calibration error {100 * found.ece:.2f} %")
+    figure.suptitle(
+        f"{title}\nexpected calibration error {100 * found.ece:.2f} %", parse_math=False
+    )
     shares, numbers = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     bins = len(found.counts)
     filled = found.counts > 0

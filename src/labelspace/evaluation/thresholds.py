@@ -45,6 +45,8 @@ def choose_threshold(ranking: RankedLabels, Y: Any, goal: str = MICRO_F1) -> Thr
     pairs = Pairs.of(ranking, Y)
     if pairs.truth.nnz == 0:
         raise InputError("the held-out examples have no labels: a threshold needs some")
+    if not len(pairs.scores):
+        raise InputError("the ranking is empty: a threshold needs labels that are given")
     order = np.argsort(-pairs.scores, kind="stable")
     scores = pairs.scores[order]
     right, given = np.cumsum(pairs.hits[order]), np.arange(1, len(order) + 1)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+_SHOWN, _SHOWN_IN_HTML = 5, 20  # rows that a repr holds
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """The best k labels of n examples, best first.
 
@@ -21,6 +23,33 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        shown = []
+        for labels, scores in zip(self.labels[:_SHOWN], self.scores[:_SHOWN], strict=True):
+            pairs = zip(labels[:_SHOWN].tolist(), scores[:_SHOWN].tolist(), strict=True)
+            best = [f"{label} ({score:.3f})" for label, score in pairs if label >= 0]
+            shown.append(", ".join(best) or "no label")
+        head = f"Ranking({len(self):,} examples, k={self.k})"
+        more = [f"  ... {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
+        return "\n".join([head, *(f"  {line}" for line in shown), *more])
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for number in range(min(len(self), _SHOWN_IN_HTML)):
+            pairs = zip(self.labels[number].tolist(), self.scores[number].tolist(), strict=True)
+            cells = "".join(
+                f"<td>{label} <small>{score:.3f}</small></td>" if label >= 0 else "<td></td>"
+                for label, score in pairs
+            )
+            rows.append(f"<tr><th>{number}</th>{cells}</tr>")
+        places = "".join(f"<th>{place}</th>" for place in range(1, self.k + 1))
+        more = len(self) - len(rows)
+        caption = f"{len(self):,} examples" + (f", the first {len(rows)} shown" if more else "")
+        return (
+            f"<table><caption>{caption}</caption>"
+            f"<tr><th>row</th>{places}</tr>{''.join(rows)}</table>"
+        )
 
     @property
     def k(self) -> int:

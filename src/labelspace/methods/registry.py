@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from labelspace.errors import MissingExtraError, UnknownMethodError
-from labelspace.methods.base import Method
 from labelspace.methods.parameters import unknown
+
+if TYPE_CHECKING:
+    from labelspace.methods.base import Method
 
 # name -> where its class lives: modules are imported only when the method is asked for.
 _HOMES = {

@@ -1,0 +1,82 @@
+"""What each method needs and can do, known without importing the module that implements it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from labelspace.methods.registry import method_class
+
+if TYPE_CHECKING:
+    from labelspace.methods.base import Method
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a reader of the list of methods wants to know of one.
+
+    extra    the extra of this package without which the method cannot be trained
+    package  an importable package that is there if the extra is installed
+    update   whether `labelspace update` works on its models; explain and map likewise
+    """
+
+    summary: str
+    extra: str | None = None
+    package: str | None = None
+    update: bool = False
+    explain: bool = False
+    map: bool = False
+
+    @classmethod
+    def of(cls, method: type[Method]) -> Description:
+        """Inspect a class; which extra it needs cannot be seen."""
+        return cls(
+            method.summary,
+            update=method.learns_more,
+            explain=hasattr(method, "explain"),
+            map=hasattr(method, "label_vectors_"),
+        )
+
+
+_NEURAL, _T5 = ("neural", "torch"), ("t5", "transformers")
+# Importing the classes takes seconds; a test compares these with them.
+_DECLARED = {
+    "fusion": Description(
+        "linear, neighbours and a learned space, weighed on held-out examples", explain=True
+    ),
+    "hierarchicalxc": Description("classifiers along a label tree, ranked by path probability"),
+    "knn": Description("exact cosine neighbours on the raw features vote for their labels"),
+    "linear": Description(
+        "one-vs-all linear classifiers, hard negatives where labels are many", explain=True
+    ),
+    "most-common": Description("the most frequent labels, the same for every example"),
+    "random": Description("labels drawn at random: what chance gives"),
+    "dxml": Description(
+        "deep embedding of examples, whose nearest neighbours vote",
+        *_NEURAL,
+        update=True,
+        map=True,
+    ),
+    "glas": Description(
+        "neural embedding with a label-graph regulariser, inner-product search",
+        *_NEURAL,
+        update=True,
+        explain=True,
+        map=True,
+    ),
+    "hyperbolic": Description(
+        "examples and labels in the Poincare ball, near examples vote", *_NEURAL, map=True
+    ),
+    "neuralxc": Description(
+        "autoencoders of features and labels, a regressor between their codes", *_NEURAL
+    ),
+    "seq2seq": Description("a T5 that reads the text and writes the label's path", *_T5),
+    "treespace": Description(
+        "a tree of label spaces that grow with depth, searched from the root", *_NEURAL
+    ),
+}
+
+
+def describe(name: str) -> Description:
+    """Return what is known of a method; imports only the class of one from outside the package."""
+    return _DECLARED.get(name) or Description.of(method_class(name))

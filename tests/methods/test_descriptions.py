@@ -1,0 +1,63 @@
+"""What is declared of methods is what their classes do, and is known without importing them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from labelspace.methods import registry
+from labelspace.methods.descriptions import Description, describe
+from labelspace.methods.knn import KNN
+
+
+@pytest.mark.parametrize("name", registry.method_names())
+def test_what_is_declared_is_what_the_class_does(name):
+    found = describe(name)
+    assert replace(found, extra=None, package=None) == Description.of(registry.method_class(name))
+    assert (found.extra is None) == (found.package is None)
+
+
+def test_the_extras_are_what_the_modules_import():
+    script = """
+import sys
+from labelspace.errors import MissingExtraError
+from labelspace.methods.registry import method_class, method_names
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+sys.meta_path.insert(0, Absent())
+for name in method_names():
+    try:
+        method_class(name)
+    except MissingExtraError:
+        print(name)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
+    )
+    needing = {name for name in registry.method_names() if describe(name).extra is not None}
+    assert set(ended.stdout.split()) == needing
+
+
+def test_a_method_from_outside_is_described_by_its_class(monkeypatch):
+    class Mine(KNN):
+        name = "mine"
+        summary = "my own"
+
+    monkeypatch.setitem(registry._registered, "mine", Mine)
+    assert describe("mine") == Description("my own")
+
+
+def test_the_list_imports_no_method():
+    script = """
+import sys
+from labelspace.cli.app import app
+app(["methods", "--json"], standalone_mode=False)
+heavy = {"torch", "sklearn", "numba", "scipy"} & sys.modules.keys()
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300, capture_output=True)
