@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,7 +72,13 @@ def test_what_cannot_be_explained_is_said_in_words(tagger):
         knn.explain("plum")
 
 
-def test_words_never_seen_push_nothing(tagger):
-    why = tagger.explain("zyzzyva")
-    assert why.features == []
-    assert why.examples == []
+@pytest.mark.parametrize("text", ["", "zyzzyva"])
+def test_a_text_without_known_words_has_nothing_to_explain(tagger, text):
+    with pytest.raises(InputError, match="no known word in this text"):
+        tagger.explain(text)
+
+
+def test_an_explanation_in_a_notebook_is_escaped(tagger):
+    why = replace(tagger.explain("ripe plum"), label="<b>fruit</b>")
+    assert "&lt;b&gt;fruit&lt;/b&gt;" in why._repr_html_()
+    assert "<b>fruit" not in why._repr_html_()

@@ -88,7 +88,12 @@ def test_update_adds_labels_behind_the_known_ones(file, more, tmp_path):
     tagger = ls.train(file, method="glas", **SMALL)
     stages = []
     tagger.update(more, on_stage=stages.append)
-    assert stages == ["reading", "computing features", "training glas"]
+    assert stages == [
+        "reading",
+        "computing features",
+        "loading libraries, checking memory",
+        "training glas",
+    ]
     assert tagger.label_names == ["fruit", "sweet", "tool", "cake"]
     assert tagger.label_counts.counts.tolist() == [10, 7, 10, 8]
     assert tagger.label_counts.n_points == 24
@@ -136,3 +141,61 @@ def test_updating_on_numbers_wants_as_many_features(file):
     tagger = ls.train(numbers, method="glas", **SMALL)
     with pytest.raises(InputError, match="2 numeric features"):
         tagger.update(ls.Dataset(labels=labels, features=np.ones((12, 2), np.float32)))
+
+
+def test_evaluate_gives_what_the_command_prints(file, tmp_path):
+    tagger = ls.train(file, method="knn")
+    found = tagger.evaluate(file, ks=(1, 2), threshold=0.3)
+    assert found["P@1"] == 100.0
+    assert found["examples"] == 12
+    assert {"micro-F1", "bands", "calibration", "unknown_labels", "recall@2"} <= found.keys()
+    assert "by_level" not in found
+    tagger.save(tmp_path / "model")
+    assert ls.load(tmp_path / "model").evaluate(file, ks=(1, 2), threshold=0.3) == found
+    with pytest.raises(ParameterError, match="at least 1"):
+        tagger.evaluate(file, ks=())
+    with pytest.raises(ParameterError, match="needs a taxonomy"):
+        tagger.evaluate(file, levels=True)
+
+
+def test_evaluate_matches_labels_by_name(file):
+    tagger = ls.train(file, method="knn")
+    whole = ls.read(file)
+    turned = ls.Dataset(
+        labels=whole.labels[:, [2, 0, 1]], texts=whole.texts, label_names=["tool", "fruit", "sweet"]
+    )
+    assert tagger.evaluate(turned) == tagger.evaluate(file)
+
+
+def test_one_text_and_several_are_told_apart(file):
+    tagger = ls.train(file, method="knn")
+    with pytest.raises(InputError, match="use tag_many"):
+        tagger.tag(["ripe apple"])
+    with pytest.raises(InputError, match="use tag for one"):
+        tagger.tag_many("ripe apple")
+
+
+def test_objects_say_what_they_are(file):
+    tagger = ls.train(file, method="knn")
+    assert repr(tagger) == (
+        "Tagger(knn, tfidf features, 3 labels such as 'fruit', 'sweet', 'tool', "
+        "trained on 12 examples)"
+    )
+    data = ls.read(file)
+    assert repr(data) == f"Dataset(12 examples, 3 labels, texts, source={str(file)!r})"
+    ranking = tagger.predict(data, 2)
+    assert repr(ranking).startswith("Ranking(12 examples, k=2)\n  0 (")
+    assert repr(ranking).endswith("... 7 more")
+    assert ranking == ranking  # was an error
+    assert (data == ls.read(file)) is False
+
+
+def test_tags_are_a_table_in_notebooks_and_escaped():
+    rows = [{"text": "apple", "labels": ["<script>alert(1)</script>"]}] * 4
+    tags = ls.train(rows, method="knn").tag("apple")
+    assert isinstance(tags, list)
+    page = tags._repr_html_()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    ranking = ls.train(rows, method="knn").predict(ls.read(rows), 2)
+    assert ranking._repr_html_().count("<tr>") == 5

@@ -8,14 +8,18 @@ Names are loaded when they are first used, so that importing the package costs n
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from labelspace._version import __version__
 
 if TYPE_CHECKING:
-    from labelspace.data import Columns, read, read_split
+    from labelspace.data import Columns, Taxonomy, iter_batches, read, read_split, write
     from labelspace.data.dataset import Dataset
+    from labelspace.errors import LabelspaceError
     from labelspace.evaluation.metrics import evaluate
+    from labelspace.evaluation.thresholds import Threshold
+    from labelspace.explain import Why
     from labelspace.methods.baselines import MostCommon, Random
     from labelspace.methods.dxml import DXML
     from labelspace.methods.fusion import Fusion
@@ -28,7 +32,8 @@ if TYPE_CHECKING:
     from labelspace.methods.ranking import Ranking
     from labelspace.methods.seq2seq import Seq2Seq
     from labelspace.methods.treespace import TreeSpace
-    from labelspace.tagger import Tag, Tagger, load
+    from labelspace.tagger import Tagger, load
+    from labelspace.tags import Tag, Tags
     from labelspace.training import train
 
 _HOMES = {
@@ -40,20 +45,36 @@ _HOMES = {
     "HierarchicalXC": "labelspace.methods.hierarchicalxc",
     "Hyperbolic": "labelspace.methods.hyperbolic",
     "KNN": "labelspace.methods.knn",
+    "LabelspaceError": "labelspace.errors",
     "Linear": "labelspace.methods.linear",
     "MostCommon": "labelspace.methods.baselines",
     "NeuralXC": "labelspace.methods.neuralxc",
     "Random": "labelspace.methods.baselines",
     "Ranking": "labelspace.methods.ranking",
     "Seq2Seq": "labelspace.methods.seq2seq",
-    "Tag": "labelspace.tagger",
+    "Tag": "labelspace.tags",
     "Tagger": "labelspace.tagger",
+    "Tags": "labelspace.tags",
+    "Taxonomy": "labelspace.data",
+    "Threshold": "labelspace.evaluation.thresholds",
     "TreeSpace": "labelspace.methods.treespace",
+    "Why": "labelspace.explain",
     "evaluate": "labelspace.evaluation.metrics",
+    "iter_batches": "labelspace.data",
     "load": "labelspace.tagger",
     "read": "labelspace.data",
     "read_split": "labelspace.data",
     "train": "labelspace.training",
+    "write": "labelspace.data",
+}
+# Classes that need torch, and the extra that brings it.
+_EXTRAS = {
+    "DXML": "neural",
+    "GLaS": "neural",
+    "Hyperbolic": "neural",
+    "NeuralXC": "neural",
+    "Seq2Seq": "t5",
+    "TreeSpace": "neural",
 }
 
 __all__ = [
@@ -65,6 +86,7 @@ __all__ = [
     "GLaS",
     "HierarchicalXC",
     "Hyperbolic",
+    "LabelspaceError",
     "Linear",
     "MostCommon",
     "NeuralXC",
@@ -73,21 +95,39 @@ __all__ = [
     "Seq2Seq",
     "Tag",
     "Tagger",
+    "Tags",
+    "Taxonomy",
+    "Threshold",
     "TreeSpace",
+    "Why",
     "__version__",
     "evaluate",
+    "iter_batches",
     "load",
     "read",
     "read_split",
     "train",
+    "write",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'labelspace' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if name not in _EXTRAS:
+            raise
+        from labelspace.errors import MissingExtraError
+
+        raise MissingExtraError(
+            f"{name} needs {error.name}, which is not installed: "
+            f"pip install 'labelspace[{_EXTRAS[name]}]'"
+        ) from None
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """All names but those that cannot be imported, so that `help` shows the others."""
+    has_torch = find_spec("torch") is not None
+    return [name for name in __all__ if has_torch or name not in _EXTRAS]

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from labelspace.checks import expect
+
 _MARK = "@"
 _SMALL = 1024  # fewer numbers are left alone: they are often the ones that count
+_WIDE = ("float32", "int32", "int64")
 _LARGEST = 65_000.0  # what 16 bits can hold
 
 
@@ -29,6 +32,7 @@ def widened(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     found = {}
     for name, array in arrays.items():
         plain, _, dtype = name.partition(_MARK)
+        expect(dtype in ("", *_WIDE), f"{name} was of a type that is not kept narrower")
         found[plain] = array.astype(dtype) if dtype else array
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,21 @@ class Why:
     features: list[tuple[str, float]]
     labels: list[tuple[str, float]]
     examples: list[NearExample]
+
+    def _repr_html_(self) -> str:
+        score = "not among the best 100" if self.score is None else f"score {self.score:.3f}"
+        near = [
+            (f"row {each.row}: {', '.join(each.labels)}", each.cosine) for each in self.examples
+        ]
+        parts = (("feature", "push", self.features), ("label like it", "cosine", self.labels),
+                 ("training example", "cosine", near))  # fmt: skip
+        return f"<b>{escape(self.label)}</b>: {score}" + "".join(
+            f"<table><tr><th>{what}</th><th>{number}</th></tr>"
+            + "".join(f"<tr><td>{escape(name)}</td><td>{n:.3f}</td></tr>" for name, n in rows)
+            + "</table>"
+            for what, number, rows in parts
+            if rows
+        )
 
 
 def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Why:

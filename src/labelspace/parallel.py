@@ -7,6 +7,7 @@ The threads stay: to start them takes longer than many a loop.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -18,10 +19,17 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """Cores this process may use: those it is bound to, or fewer by a container's quota."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return min(_quota(), len(os.sched_getaffinity(0)))
+    return _quota()
+
+
+@functools.cache
+def _quota() -> int:
+    from joblib import cpu_count  # type: ignore[import-untyped]  # it knows containers' quotas
+
+    return max(1, int(cpu_count()))
 
 
 def over_rows(n: int, work: Callable[[int, int], None], block: int = 256) -> None:

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
+from labelspace.cli.plain import plain_json
 from labelspace.data._files import replacing
 from labelspace.data.columns import PATH_JOINT
 from labelspace.data.levels import KIND_JOINT, Levels
@@ -202,7 +203,8 @@ class _JsonLines:
             }
             if self.paths is not None:
                 record |= self.paths.split(answer.levels)
-            self.stream.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8"))
+            line = plain_json(json.dumps(record, ensure_ascii=False))
+            self.stream.write(f"{line}\n".encode())
         self.stream.flush()
 
 

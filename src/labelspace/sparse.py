@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
+from labelspace.checks import all_within, are_offsets, expect
 from labelspace.errors import InputError
 
 
@@ -74,10 +75,30 @@ def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
     }
 
 
-def unpack_csr(prefix: str, arrays: Mapping[str, np.ndarray]) -> csr_matrix:
-    """The inverse of `pack_csr`; the arrays may be memory maps and are not copied."""
-    parts = tuple(arrays[f"{prefix}.{part}"] for part in ("data", "indices", "indptr"))
-    return csr_matrix(parts, shape=tuple(arrays[f"{prefix}.shape"]), copy=False)
+def unpack_csr(
+    prefix: str,
+    arrays: Mapping[str, np.ndarray],
+    shape: tuple[int | None, int | None] = (None, None),
+) -> csr_matrix:
+    """The inverse of `pack_csr`, checked; the arrays may be memory maps and are not copied.
+
+    shape  what it has to be, where that is known
+    """
+    data, indices, indptr = (arrays[f"{prefix}.{part}"] for part in ("data", "indices", "indptr"))
+    sizes = arrays[f"{prefix}.shape"]
+    expect(sizes.shape == (2,) and all_within(sizes, 0, 2**62), f"{prefix} is no matrix")
+    rows, columns = (int(size) for size in sizes)
+    expect(shape[0] in (None, rows) and shape[1] in (None, columns), f"{prefix} has a wrong shape")
+    # Compiled loops trust all of it: what does not fit would have them read and write anywhere.
+    holds = (
+        data.dtype.kind in "fiub"
+        and data.shape == indices.shape == (len(data),)
+        and indices.dtype in (np.int32, np.int64)
+        and all_within(indices, 0, columns)
+        and are_offsets(indptr, rows, len(indices))
+    )
+    expect(holds, f"{prefix} has indices that do not fit")
+    return csr_matrix((data, indices, indptr), shape=(rows, columns), copy=False)
 
 
 def digest(*items: Any) -> str:

@@ -18,6 +18,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace import store
 from labelspace._version import __version__
+from labelspace.arrays import all_finite
+from labelspace.checks import OFFSETS, all_within, expect
 from labelspace.data import Columns, frames, iter_batches, read
 from labelspace.data.dataset import Dataset, Features
 from labelspace.data.documents import are_documents, iter_documents
@@ -25,12 +27,12 @@ from labelspace.data.levels import Levels
 from labelspace.data.stored_columns import fitting_columns
 from labelspace.data.taxonomy import Taxonomy, joined
 from labelspace.errors import (
-    DataError,
     InputError,
     MissingExtraError,
     ModelFormatError,
     ModelMethodError,
     ParameterError,
+    StoreError,
     UnknownMethodError,
     UnsupportedError,
 )
@@ -47,7 +49,7 @@ from labelspace.nn.callbacks import Callback
 from labelspace.prediction import predict_file
 from labelspace.tags import Tag, Tags
 
-__all__ = ["Tag", "Tagger", "Tags", "load"]
+__all__ = ["Source", "Tag", "Tagger", "Tags", "load", "with_labels_first"]
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +88,7 @@ class Tagger:
         self.taxonomy = taxonomy
         self.facts = facts or {}
         self.columns = columns or Columns()
+        self.history: dict[str, Any] | None = None  # see `labelspace.nn.history.curves_of`
 
     def __repr__(self) -> str:
         text = self.pipeline.text
@@ -141,7 +144,7 @@ class Tagger:
         columns  of a table; None: those of the training data
         """
         if isinstance(source, Dataset):
-            return _with_labels_first(source, self.label_names)
+            return with_labels_first(source, self.label_names)
         return read(
             source,
             columns=columns or self.columns_for(source),
@@ -150,6 +153,16 @@ class Tagger:
             n_features=self.pipeline.n_numeric or None,
             zero_based=self.zero_based,
         )
+
+    def read_test(self, source: Source, columns: Columns | None = None) -> Dataset:
+        """Read examples as `read` does; warn of labels that the model does not know.
+
+        Data of which it knows no label at all are refused.
+        """
+        test = self.read(source, columns)
+        asked = None if isinstance(source, Dataset) else columns or self.columns
+        check_labels(self, test, asked)
+        return test
 
     def iter_batches(
         self, source: Source, *, columns: Columns | None = None, batch_size: int = 1024
@@ -196,8 +209,7 @@ class Tagger:
         are refused.
         """
         least = None if threshold is None else self.least_score(threshold)
-        test = self.read(source, columns)
-        self._check_labels(test, source, columns)
+        test = self.read_test(source, columns)
         return evaluate_model(
             self,
             test,
@@ -274,9 +286,9 @@ class Tagger:
         It is kept with the model; `tag(text, k=50, threshold="auto")` uses it.
         """
         thresholds.check_goal(goal)
-        held_out = self.read(source, columns)
-        if not isinstance(source, Dataset):
-            self._check_labels(held_out, source, columns)
+        # Training may have cut off a Dataset whose labels are all rare.
+        read_held_out = self.read if isinstance(source, Dataset) else self.read_test
+        held_out = read_held_out(source, columns)
         ranking = self.predict(held_out, thresholds.RANKED)
         found = thresholds.choose_threshold(ranking, held_out.labels, goal)
         self.facts["threshold"] = found.facts()
@@ -338,7 +350,7 @@ class Tagger:
         taxonomy = joined([self.taxonomy, dataset.taxonomy], dataset.names())
         on_stage("computing features")
         X = self.pipeline.transform(dataset)
-        on_stage("checking memory")
+        on_stage("loading libraries, checking memory")
         refuse_if_too_large(self.method, Shape.of(X, dataset.labels))
         on_stage(f"training {self.method.name}")
         start = time.monotonic()
@@ -361,10 +373,6 @@ class Tagger:
             )
         if self.label_counts is not None:
             self.label_counts = self.label_counts.plus(LabelCounts.of(dataset.labels))
-
-    def _check_labels(self, test: Dataset, source: Source, columns: Columns | None) -> None:
-        read_with = None if isinstance(source, Dataset) else columns or self.columns
-        check_labels(self, test, read_with)
 
     def save(self, directory: str | Path) -> None:
         """Keep the model as a directory; one that is there already is replaced whole."""
@@ -392,25 +400,55 @@ class Tagger:
         documents: dict[str, Any] = {"features": pipeline, "labels": self.label_names}
         if self.taxonomy is not None:
             documents["taxonomy"] = list(self.taxonomy.pairs())
+        if self.history is not None:
+            documents["history"] = self.history
         store.save(store.Bundle(header, arrays, documents), directory)
 
     @classmethod
     def load(cls, directory: str | Path, *, verify: bool = True) -> Tagger:
-        """Read a saved model; arrays stay on disk until they are used."""
+        """Read a saved model; arrays stay on disk until they are used.
+
+        Nothing in it is trusted: what does not fit is a ModelFormatError. `verify=False` skips the
+        checks that read every byte.
+        """
         bundle = store.load(directory, verify=verify)
+        try:
+            return cls._restored(bundle, directory, verify)
+        except (StoreError, MissingExtraError) as error:
+            raise type(error)(_naming(directory, error)) from error.__cause__
+        except Exception as error:  # whatever unforeseen content leads to
+            raise ModelFormatError(
+                f"{directory} is not a whole model: {error or type(error).__name__}"
+            ) from error
+
+    @classmethod
+    def _restored(cls, bundle: store.Bundle, directory: str | Path, verify: bool) -> Tagger:
+        if verify:
+            _check_finite(bundle)
         method = _restore_method(bundle, directory)
+        names = bundle.documents["labels"]
+        _check_names(names, method.n_labels_)
         pipeline = FeaturePipeline.from_state(
             bundle.documents["features"], bundle.arrays.get("features", {})
         )
+        expect(type(pipeline.n_numeric) is int, "the number of numeric features is not one")
+        fits = pipeline.n_features == method.n_features_in_
+        expect(fits, "the features do not fit the method")
         counts = None
         if "labels" in bundle.arrays:
             kept = bundle.arrays["labels"]
             counts = LabelCounts(kept["counts"], int(kept["n_points"]))
+            fits = counts.counts.shape == (len(names),) and all_within(counts.counts, 0, 2**62)
+            expect(fits, "the counts do not fit the labels")
         facts = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
-        names, pairs = bundle.documents["labels"], bundle.documents.get("taxonomy")
-        taxonomy = None if pairs is None else Taxonomy.from_names(pairs, names)
-        columns = _restore_columns(bundle, directory)
-        return cls(pipeline, method, names, counts, taxonomy=taxonomy, facts=facts, columns=columns)
+        pairs = bundle.documents.get("taxonomy")
+        taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
+        columns = Columns.from_json(bundle.header.get("columns", {}))  # absent from older models
+        tagger = cls(
+            pipeline, method, names, counts, taxonomy=taxonomy, facts=facts, columns=columns
+        )
+        tagger.history = bundle.documents.get("history")
+        return tagger
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Tagger:
@@ -418,7 +456,7 @@ def load(directory: str | Path, *, verify: bool = True) -> Tagger:
     return Tagger.load(directory, verify=verify)
 
 
-def _with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
+def with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
     """The dataset with the known labels in front, in their order, and its other ones behind."""
     names = dataset.names()
     if names[: len(known)] == known and dataset.label_names is not None:
@@ -468,27 +506,46 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
         cls = method_class(name)
     except UnknownMethodError as error:
         raise ModelMethodError(f"{directory}: {error}") from None
-    try:
-        if int(written) > cls.version:
-            raise ModelMethodError(
-                f"{directory} was saved by {name} version {written}; this labelspace has version "
-                f"{cls.version}: upgrade it"
-            )
-        method = cls.from_json(bundle.header["parameters"])
-        method.n_features_in_ = int(bundle.header["features"])
-        method.n_labels_ = int(bundle.header["labels"])
-        method.load_state(bundle.arrays["method"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFormatError(f"{directory} is not a whole model: {error!r}") from None
+    if int(written) > cls.version:
+        raise ModelMethodError(
+            f"{directory} was saved by {name} version {written}; this labelspace has version "
+            f"{cls.version}: upgrade it"
+        )
+    sizes = bundle.header["features"], bundle.header["labels"]
+    expect(all(type(size) is int and size > 0 for size in sizes), "a number of columns is not one")
+    method = cls.from_json(bundle.header["parameters"])
+    method.check_parameters()
+    method.n_features_in_, method.n_labels_ = sizes
+    method.load_state(bundle.arrays["method"])
     return method
 
 
-def _restore_columns(bundle: store.Bundle, directory: str | Path) -> Columns:
-    """The columns of the training data; models of earlier versions do not keep them."""
-    try:
-        return Columns.from_json(bundle.header.get("columns", {}))
-    except DataError as error:
-        raise ModelFormatError(f"{directory}: {error}") from None
+def _check_finite(bundle: store.Bundle) -> None:
+    for stem, arrays in bundle.arrays.items():
+        for name, array in arrays.items():
+            if not name.endswith(OFFSETS):
+                expect(all_finite(array), f"{stem}.safetensors: {name} holds numbers not finite")
+
+
+def _check_names(names: Any, n_labels: int) -> None:
+    """Labels have different names, which are texts that can be printed."""
+    listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    expect(listed and len(names) == n_labels, f"labels.json is no list of {n_labels} names")
+    expect(len(set(names)) == n_labels, "labels.json names a label twice")
+    "\n".join(names).encode()
+
+
+def _checked_pairs(pairs: Any) -> list[tuple[str, str]]:
+    holds = isinstance(pairs, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) for name in pair)
+        for pair in pairs
+    )
+    expect(holds, "taxonomy.json is no list of pairs of names")
+    return [(child, parent) for child, parent in pairs]
+
+
+def _naming(directory: str | Path, error: Exception) -> str:
+    return str(error) if str(directory) in str(error) else f"{directory}: {error}"
 
 
 def _versions() -> dict[str, str]:

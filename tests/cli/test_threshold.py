@@ -118,7 +118,7 @@ def test_training_says_how_fast_texts_were_read(shop, command):
     speed = json.loads(out)["text_features"]
     assert speed["name"] == "tfidf"
     assert speed["texts_per_second"] > 0
-    assert "texts a second" in command("train", shop / "train.jsonl", "--out", shop / "m")[2]
+    assert "texts per second" in command("train", shop / "train.jsonl", "--out", shop / "m")[2]
 
 
 def test_features_side_by_side_from_the_command_line(shop, command):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from labelspace.errors import CheckpointError, TrainingError
 from labelspace.methods.validation import cut_validation
 from labelspace.nn.callbacks import Callback, Checkpoint
+from labelspace.nn.checkpoint_files import read_checkpoint, write_checkpoint
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 
 
@@ -150,6 +152,137 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, content):
     (tmp_path / "checkpoint.safetensors").write_bytes(content)
     with pytest.raises(CheckpointError, match="not a readable checkpoint"):
         run_with_checkpoint(tmp_path, "one", resume=True)
+
+
+def changed(path, change):
+    """The checkpoint with other arrays or facts, its checksum right again."""
+    arrays, facts = read_checkpoint(path)
+    arrays = {name: np.array(array) for name, array in arrays.items()}
+    change(arrays, facts)
+    write_checkpoint(path, arrays, facts)
+
+
+def rename(arrays, facts):  # noqa: ARG001
+    arrays["parameter/v"] = arrays.pop("parameter/w")
+
+
+def no_group(arrays, facts):  # noqa: ARG001
+    arrays["weights/w"] = arrays.pop("parameter/w")
+
+
+def other_shape(arrays, facts):  # noqa: ARG001
+    arrays["parameter/w"] = np.zeros((1, 1), np.float32)
+
+
+def other_type(arrays, facts):  # noqa: ARG001
+    arrays["parameter/w"] = arrays["parameter/w"].astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(rename, no_group, other_shape, other_type),
+        lambda _, facts: facts.update(epoch="2"),
+        lambda _, facts: facts.update(step=-1),
+        lambda _, facts: facts.update(seconds=None),
+        lambda _, facts: facts.update(over=1),
+        lambda _, facts: facts.update(history=3),
+        lambda _, facts: facts.update(history=[[]]),
+        lambda _, facts: facts.update(history=[{"epoch": "x"}]),
+        lambda _, facts: facts.update(unknown=1),
+        lambda _, facts: facts.pop("identity"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, change):
+    class Stop(Callback):
+        def on_batch(self, run):
+            if run.progress.epoch == 1:
+                signal.raise_signal(signal.SIGINT)
+
+    _, learner = quadratic()
+    callbacks = [Checkpoint(tmp_path), Stop()]
+    trainer = Trainer(epochs=3, batch_size=4, callbacks=callbacks, identity="one")
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run(learner, 16)
+    changed(tmp_path / "checkpoint.safetensors", change)
+    with pytest.raises(CheckpointError):
+        run_with_checkpoint(tmp_path, "one", resume=True)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_signal_during_validation_is_not_lost(tmp_path, how, epoch):
+    """Also in the last epoch, after which there is no batch any more."""
+
+    class Stopped(KeyboardInterrupt):
+        pass
+
+    def handle(signum, frame):  # noqa: ARG001
+        raise Stopped(signum)
+
+    def trained(*callbacks, stop_in=None):
+        w, learner = quadratic()
+        trainer = Trainer(epochs=3, batch_size=4, callbacks=callbacks)
+
+        def score():
+            if trainer.progress.epoch == stop_in:
+                signal.raise_signal(how)
+            return float(trainer.progress.epoch)
+
+        learner.score = score
+        trainer.run(learner, 16)
+        return w.item()
+
+    before = signal.signal(how, handle)
+    try:
+        with pytest.raises(Stopped, match=str(int(how))):
+            trained(Checkpoint(tmp_path), stop_in=epoch)
+        assert signal.getsignal(how) is handle
+    finally:
+        signal.signal(how, before)
+    assert trained(Checkpoint(tmp_path, resume=True)) == trained()
+
+
+def test_a_run_interrupted_after_its_last_epoch_is_kept(tmp_path):
+    class Stop(Callback):
+        def on_end(self, run):  # noqa: ARG002
+            raise KeyboardInterrupt
+
+    scores = [1.0, 3.0, 2.0, 2.5]
+    for score in (None, lambda: scores.pop(0)):
+        w, learner = quadratic(score=score)
+        checkpoint = Checkpoint(tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            Trainer(epochs=4, batch_size=4, callbacks=[checkpoint, Stop()]).run(learner, 16)
+        done = w.item()
+        with torch.no_grad():
+            w += 1.0  # what a method makes of its weights afterwards
+        checkpoint.keep()
+        again, learner = quadratic(score=None if score is None else lambda: 1 / 0)
+        learner.loss = lambda _: 1 / 0  # nothing is trained
+        history = Trainer(
+            epochs=4, batch_size=4, callbacks=[Checkpoint(tmp_path, resume=True)]
+        ).run(learner, 16)
+        assert again.item() == done
+        assert len(history) == 4
+
+
+def test_a_disk_that_fails_is_a_warning_and_an_error_at_the_end(tmp_path, caplog):
+    (tmp_path / "checkpoint.safetensors" / "in the way").mkdir(parents=True)
+
+    class Stop(Callback):
+        def on_batch(self, run):
+            if run.progress.epoch == 1:
+                signal.raise_signal(signal.SIGINT)
+
+    checkpoint = Checkpoint(tmp_path, minutes=0)
+    _, learner = quadratic()
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(epochs=3, batch_size=4, callbacks=[checkpoint, Stop()]).run(learner, 16)
+    assert "cannot be written" in caplog.text
+    with pytest.raises(CheckpointError, match="safetensors cannot be written: Is a dir"):
+        checkpoint.keep()
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
 
 
 def test_a_finished_run_resumes_to_itself(tmp_path):

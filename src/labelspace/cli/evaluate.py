@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import print_json, print_table
+from labelspace.cli.output import print_json, print_table, progress_bar
 from labelspace.errors import ParameterError
-
-if TYPE_CHECKING:
-    from labelspace.data.dataset import Dataset
-    from labelspace.tagger import Tagger
 
 
 @options.with_columns
@@ -41,68 +38,45 @@ def evaluate(
     --levels adds, for every level: precision, recall, F1 and accuracy of the labels given, the
     same for labels of at most 25 training examples, and how often there was none to give (NA).
 
+    Tables are read by the columns of the training data, which the model keeps, unless others are
+    given. A warning says which share of the labels the model does not know.
+
     Example: labelspace evaluate model/ test.jsonl.gz --json
 
-    Example: labelspace evaluate model/ test.parquet --path L0,L1,L2 --label brand --levels
+    Example: labelspace evaluate model/ test.parquet --levels
     """
-    from labelspace.evaluation import metrics
-    from labelspace.evaluation.reliability import reliability
-    from labelspace.evaluation.thresholds import RANKED
     from labelspace.tagger import load
 
     ks = _cut_offs(k)
+    constants = options.propensity_constants(propensity)
     chosen = None if threshold is None else options.threshold(threshold)
     tagger = load(model)
-    least = None if chosen is None else tagger.least_score(chosen)
-    test = tagger.read(data, columns.over())
-    # A set may be larger than the cut-offs: with a threshold, as many are ranked as `predict` does.
-    ranking = tagger.predict(test, max(ks) if least is None else max(*ks, RANKED))
-    found = metrics.evaluate(
-        ranking,
-        test.labels,
-        tagger.label_counts,
-        ks=ks,
-        propensity=options.propensity_constants(propensity),
-        propensity_from=propensity_from,  # type: ignore[arg-type]  # checked by evaluate
-        threshold=least,
-    )
-    calibration = reliability(ranking, test.labels, k=max(ks))
-    found["calibration"] = {"k": max(ks), **calibration.facts()}
-    by_level = _level_metrics(tagger, test, least) if levels else None
-    if as_json:
-        print_json(found if by_level is None else {**found, "by_level": by_level})
-        return
-    _print_metrics(found, ks, f"{model} on {data}: {len(test):,} examples, in percent")
-    if by_level is not None:
-        _print_levels(by_level)
-
-
-def _level_metrics(tagger: Tagger, test: Dataset, threshold: float | None) -> dict[str, Any]:
-    """A threshold, if given, decides on every set; else paths are chosen where there are any."""
-    from labelspace.data.levels import Levels
-    from labelspace.data.taxonomy import joined
-    from labelspace.evaluation.levels import RANKED, THRESHOLD, evaluate_levels
-
-    taxonomy = joined([tagger.taxonomy, test.taxonomy], test.names())
-    if taxonomy is None or tagger.label_counts is None:
-        raise ParameterError(
-            "--levels needs a taxonomy: --path columns, or hierarchy.tsv beside the data"
+    with progress_bar():
+        found = tagger.evaluate(
+            data,
+            ks=ks,
+            levels=levels,
+            threshold=chosen,
+            propensity=constants,
+            propensity_from=propensity_from,  # type: ignore[arg-type]  # checked by evaluate
+            columns=columns.over(tagger.columns_for(data)),
         )
-    return evaluate_levels(
-        tagger.predict(test, RANKED),
-        test.labels,
-        tagger.label_counts.counts,
-        Levels.build(taxonomy, test.names()),
-        single_path=threshold is None and bool(tagger.facts.get("single_path")),
-        threshold=THRESHOLD if threshold is None else threshold,
-    )
+    if as_json:
+        print_json(found)
+        return
+    _print_metrics(found, ks, f"{model} on {data}: {found['examples']:,} examples, in percent")
+    if "by_level" in found:
+        _print_levels(found["by_level"])
 
 
 def _cut_offs(text: str) -> list[int]:
     try:
-        return [int(part) for part in options.names(text)]
+        found = [int(part) for part in options.names(text)]
     except ValueError:
-        raise ParameterError(f"--k {text}: expected integers such as 1,3,5") from None
+        found = []
+    if not found or min(found) < 1:
+        raise ParameterError(f"--k {text}: expected integers of at least 1, such as 1,3,5")
+    return found
 
 
 def _print_metrics(found: dict[str, Any], ks: list[int], title: str) -> None:
@@ -117,11 +91,22 @@ def _print_metrics(found: dict[str, Any], ks: list[int], title: str) -> None:
     calibration = found["calibration"]
     print_table(
         ("scores of", "expected calibration error"),
-        [(f"the first {calibration['k']} labels", calibration["ECE"])],
+        [(f"the first {calibration['k']} labels", _or_dash(calibration["ECE"]))],
     )
     f1 = [(group, v["micro-F1"], v["macro-F1"]) for group, v in groups.items() if "micro-F1" in v]
     if f1:
         print_table(("", "micro-F1", "macro-F1"), f1)
+
+
+def _or_dash(value: float | None) -> float | str:
+    return "-" if value is None else value
+
+
+def _figures(values: dict[str, Any], names: Sequence[str]) -> list[Any]:
+    """The figures of a level; a dash for shares of nothing: no example has a label here."""
+    if values["examples"]:
+        return [values[name] for name in names]
+    return [0 if name == "examples" else "-" for name in names]
 
 
 def _print_levels(found: dict[str, Any]) -> None:
@@ -134,9 +119,17 @@ def _print_levels(found: dict[str, Any]) -> None:
         rows = []
         for name, level in found["levels"].items():
             values = level if part is None else level[part]
-            rows.append((name, *(values[figure] for figure in figures)))
+            rows.append((name, *_figures(values, figures)))
         print_table(("level", *figures), rows, title)
-    empty = [(name, *level["NA"].values()) for name, level in found["levels"].items()]
+    empty = [
+        (
+            name,
+            level["NA"]["examples"],
+            level["NA"]["kept empty"] if level["NA"]["examples"] else "-",
+            level["NA"]["missed"] if level["examples"] else "-",
+        )
+        for name, level in found["levels"].items()
+    ]
     print_table(
         ("level", "without a label", "kept empty", "missed a label"),
         empty,

@@ -38,7 +38,6 @@ def map_labels(
 
     Example: labelspace map model/ --tree --out tree.html
     """
-    from labelspace.data import read
     from labelspace.data._files import replacing
     from labelspace.memory import in_words
     from labelspace.tagger import load
@@ -49,14 +48,7 @@ def map_labels(
     tagger = load(model)
     dataset = None
     if data is not None:
-        dataset = read(
-            data,
-            columns=columns.over(),
-            label_names=tagger.label_names,
-            unknown_labels="extend",
-            n_features=tagger.pipeline.n_numeric or None,
-            zero_based=tagger.zero_based,
-        )
+        dataset = tagger.read(data, columns.over(tagger.columns_for(data)))
     content = _content(tagger, model.resolve().name, dataset, "tree" if tree else out.suffix)
     with replacing(out) as file:
         file.write(content)

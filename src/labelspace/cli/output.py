@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from labelspace.cli.plain import plain, plain_json
-from labelspace.nn.callbacks import Callback
+from labelspace.progress import ProgressBar, Stages, progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
 
-    from labelspace.nn.trainer import Trainer
+__all__ = [
+    "Figure",
+    "ProgressBar",
+    "Stages",
+    "print_facts",
+    "print_json",
+    "print_table",
+    "progress_bar",
+    "say",
+    "say_threshold",
+]
 
 
 def say(message: str) -> None:
@@ -183,77 +190,3 @@ def _inline(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else _cell(value)
-
-
-class ProgressBar(Callback):
-    """A bar over the batches of a training run, or over the parts of other work.
-
-    name  of the part of a run that it shows
-    """
-
-    def __init__(self, progress: Progress, name: str = "") -> None:
-        self.progress, self.name = progress, f"{name} " if name else ""
-        self.works: dict[str, TaskID] = {}
-
-    def within(self, part: str) -> Callback:
-        return ProgressBar(self.progress, f"{self.name}{part}")
-
-    def on_work(self, what: str, done: int, total: int) -> None:
-        if what not in self.works:
-            self.works[what] = self.progress.add_task(f"{self.name}{what}", total=total)
-        self.progress.update(self.works[what], completed=done, visible=done < total)
-
-    def on_start(self, run: Trainer) -> None:
-        total = run.epochs * run.steps_per_epoch
-        self.task = self.progress.add_task(f"{self.name}training", total=total)
-
-    def on_batch(self, run: Trainer) -> None:
-        at = run.progress
-        self.progress.update(
-            self.task,
-            completed=at.epoch * run.steps_per_epoch + at.step,
-            description=f"{self.name}epoch {at.epoch + 1}/{run.epochs} loss {run.loss:.4f}",
-        )
-
-    def on_end(self, run: Trainer) -> None:
-        self.progress.update(self.task, completed=run.epochs * run.steps_per_epoch)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A rich progress display on standard error."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        yield progress
-
-
-class Stages:
-    """Says what happens next, and how long the last thing took."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
-        self.since = time.monotonic()
-        self.current = ""
-
-    def __call__(self, stage: str) -> None:
-        now = time.monotonic()
-        if self.current and not self.quiet:
-            say(f"  {self.current}: {now - self.since:.1f} s")
-        self.since, self.current = now, stage

@@ -25,19 +25,12 @@ def plan(
 
     Example: labelspace plan train.txt --method glas
     """
-    from labelspace.data import read
-    from labelspace.features.pipeline import pipeline_for
-    from labelspace.memory import available_bytes, in_words, needed_bytes
-    from labelspace.methods.base import Shape
+    from labelspace.memory import available_bytes, in_words
     from labelspace.methods.registry import method_class
+    from labelspace.training import needed_memory
 
-    cls = method_class(method)
-    model = cls(**cls.parse_parameters(options.settings(set_)))
-    dataset = read(data, columns=columns.over())
-    chosen = model.text_features() if features is None else features
-    pipeline = pipeline_for(dataset, chosen)
-    shape = Shape.of(pipeline.fit_transform(dataset), dataset.labels)
-    parts = needed_bytes(model, shape)
+    params = method_class(method).parse_parameters(options.settings(set_))
+    parts = needed_memory(data, method=method, features=features, columns=columns.over(), **params)
     total, free = sum(parts.values()), available_bytes()
     if as_json:
         print_json({"bytes": parts, "total": total, "available": free, "fits": total <= free})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +16,13 @@ from labelspace.cli.output import (
     say,
     say_threshold,
 )
-from labelspace.cli.plot import HISTORY
-from labelspace.errors import LabelspaceError
+from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
+from labelspace.cli.unfinished import discard, has_content, unfinished_run
+from labelspace.errors import CheckpointError, ParameterError
 from labelspace.methods import DEFAULT_METHOD
 
 if TYPE_CHECKING:
-    from labelspace.methods.base import Method
+    from labelspace.nn.callbacks import Checkpoint
 
 
 @options.with_columns
@@ -38,17 +37,23 @@ def train(
     budget: options.Budget = None,
     threshold_for: options.ThresholdFor = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
-    checkpoint_minutes: Annotated[float, typer.Option(help="How often to checkpoint.")] = 5.0,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(help="Minutes between checkpoints; 0: one after every batch.")
+    ] = 5.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run stopped.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Drop an unfinished run.")] = False,
     history: Annotated[
-        bool, typer.Option("--history", help="Keep P@k and nDCG@k of each epoch with the model.")
+        bool,
+        typer.Option(
+            "--history", help="Keep P@k and nDCG@k of each epoch with the model; see plot history."
+        ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model and save it.
 
-    Ctrl-C leaves a checkpoint beside the model; the same command with --resume goes on from it.
+    Ctrl-C, SIGTERM and SIGHUP leave a checkpoint beside the model; the same command with --resume
+    goes on from it.
 
     Example: labelspace train train.jsonl.gz --out model/
 
@@ -59,46 +64,46 @@ def train(
     from labelspace.methods.registry import method_class
     from labelspace.nn.callbacks import Checkpoint
     from labelspace.nn.history import History
-    from labelspace.store import size_in_bytes
+    from labelspace.store import check_target, size_in_bytes
 
+    check_target(out)
     chosen = {"seed": str(seed), **options.settings(set_)}
     if budget is not None:
         if "budget" not in method_class(method).parameters:
-            raise LabelspaceError(f"--budget: {method} has no budget; take --method fusion")
+            raise ParameterError(f"--budget: {method} has no budget; use --method fusion")
         chosen["budget"] = str(options.seconds(budget))
     params = method_class(method).parse_parameters(chosen)
     unfinished = out.with_name(out.name + ".checkpoint")
-    _settle_unfinished(unfinished, resume, restart)
     stages = Stages(quiet=as_json)
-    try:
-        with progress_bar() as progress:
-            model = training.train(
-                data,
-                method=method,
-                features=features,
-                valid=valid,
-                threshold_for=threshold_for,
-                columns=columns.over(),
-                callbacks=[
-                    Checkpoint(unfinished, minutes=checkpoint_minutes, resume=resume),
-                    ProgressBar(progress),
-                    *([History()] if history else []),
-                ],
-                on_stage=stages,
-                **params,
-            )
-            stages("saving")
-            model.save(out)
-            if history:
-                _keep_history(out, model.method)
-    except KeyboardInterrupt:
-        if not unfinished.exists():
-            raise LabelspaceError("interrupted before there was anything to keep") from None
-        raise LabelspaceError(
-            f"interrupted; the run is kept in {unfinished}: "
-            "repeat the command with --resume to go on"
-        ) from None
-    shutil.rmtree(unfinished, ignore_errors=True)
+    with (
+        termination_as_interrupt(),
+        unfinished_run(unfinished, method, resume=resume, restart=restart),
+    ):
+        checkpoint = Checkpoint(unfinished, minutes=checkpoint_minutes, resume=resume)
+        try:
+            with progress_bar() as progress:
+                model = training.train(
+                    data,
+                    method=method,
+                    features=features,
+                    valid=valid,
+                    threshold_for=threshold_for,
+                    columns=columns.over(),
+                    # The history first: a checkpoint holds what it added to an epoch.
+                    callbacks=[
+                        *([History()] if history else []), checkpoint, ProgressBar(progress)
+                    ],
+                    on_stage=stages,
+                    **params,
+                )  # fmt: skip
+                stages("saving")
+                model.save(out)
+        except KeyboardInterrupt as stop:
+            say(f"error: {_stopped(stop, checkpoint, unfinished)}")
+            raise SystemExit(exit_code(stop)) from None
+        discard(unfinished)
+    if history and model.history is None:
+        say(f"{method} is not trained in epochs: there is no history to keep")
     stages("")
     facts = {"model": str(out), "method": method, "bytes": size_in_bytes(out), **model.facts}
     if as_json:
@@ -114,28 +119,18 @@ def _say_extras(facts: dict[str, Any]) -> None:
     """How fast texts were read, and the threshold where one was chosen."""
     if "text_features" in facts:
         speed = facts["text_features"]
-        say(f"features {speed['name']}: {speed['texts_per_second']:,} texts a second")
+        say(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")
     if "threshold" in facts:
         say_threshold(facts["threshold"])
 
 
-def _keep_history(out: Path, method: Method) -> None:
-    """The curve as a small file in the model directory, for `labelspace plot history`."""
-    epochs = getattr(method, "history_", None)
-    if epochs is None:
-        say(f"{method.name} is not trained in epochs: there is no history to keep")
-        return
-    text = json.dumps({"method": method.name, "epochs": epochs}, indent=1)
-    (out / HISTORY).write_text(text + "\n", encoding="utf-8")
-
-
-def _settle_unfinished(unfinished: Path, resume: bool, restart: bool) -> None:
-    """An earlier run's checkpoint is neither lost nor picked up by accident."""
-    if restart:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    elif unfinished.exists() and not resume:
-        raise LabelspaceError(
-            f"{unfinished} holds an unfinished run: --resume goes on with it, --restart drops it"
-        )
-    elif resume and not unfinished.exists():
-        say(f"there is no unfinished run in {unfinished}: starting from the beginning")
+def _stopped(stop: KeyboardInterrupt, checkpoint: Checkpoint, unfinished: Path) -> str:
+    """Keep what is done of a run that was stopped; the sentence on what became of it."""
+    how = stopped_by(stop)
+    try:
+        checkpoint.keep()
+    except CheckpointError as error:
+        return f"{how}; what was done since the last checkpoint is lost: {error}"
+    if not has_content(unfinished):
+        return f"{how} before there was anything to keep"
+    return f"{how}; the run is kept in {unfinished}: repeat the command with --resume to go on"

@@ -35,17 +35,19 @@ def update(
     Example: labelspace update model/ more.jsonl.gz --out model-2/
     """
     from labelspace.memory import in_words
-    from labelspace.store import size_in_bytes
+    from labelspace.store import check_target, locked, size_in_bytes
     from labelspace.tagger import load
 
     target = out or model
-    tagger = load(model)
+    check_target(target)
     stages = Stages(quiet=as_json)
     try:
-        with progress_bar() as progress:
+        # From reading to saving: of two updates at once, one would be lost.
+        with locked(target), progress_bar() as progress:
+            tagger = load(model)
             tagger.update(
                 data,
-                columns=columns.over(),
+                columns=columns.over(tagger.columns_for(data)),
                 callbacks=[ProgressBar(progress)],
                 on_stage=stages,
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import secrets
 import stat
 import sys
 import tempfile
@@ -17,8 +16,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from labelspace.errors import DataError, ParameterError
+from labelspace.files import PathLike, checked_path, replaced
 
-PathLike = str | os.PathLike[str]
+__all__ = ["GZIP_MAGIC", "PathLike", "opened", "replacing"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
@@ -151,20 +151,18 @@ def opened(path: PathLike) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` at the end; nothing changes on failure."""
-    place = Path(path)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+    """A file to write that takes the place of `path` at the end; nothing changes on failure.
+
+    See `labelspace.files.replaced`; a name that ends in .gz is packed.
+    """
+    place = checked_path(path)
     try:
-        try:
-            with open(draft, "xb") as raw:
-                if place.suffix == ".gz":
-                    # No name and no time inside: the same rows give the same bytes.
-                    with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
-                        yield cast(IO[bytes], packed)
-                else:
-                    yield raw
-            os.replace(draft, place)
-        finally:
-            draft.unlink(missing_ok=True)
+        with replaced(place) as raw:
+            if place.suffix == ".gz":
+                # No name and no time inside: the same rows give the same bytes.
+                with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+                    yield cast(IO[bytes], packed)
+            else:
+                yield raw
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", path=place) from error

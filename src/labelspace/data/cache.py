@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.cache import cache_folder, read_entry, write_entry
+from labelspace.cache import Arrays, cache_folder, read_entry, write_entry
 from labelspace.data._files import PathLike
 from labelspace.data.dataset import Dataset
 from labelspace.errors import DataError, ParameterError
@@ -24,7 +24,7 @@ from labelspace.sparse import pack_csr, unpack_csr
 
 logger = logging.getLogger(__name__)
 
-ENTRY_VERSION = 1  # raise it when a parser returns something else or an entry looks different
+ENTRY_VERSION = 2  # raise it when a parser returns something else or an entry looks different
 
 Parser = Callable[[PathLike], Dataset]
 
@@ -88,14 +88,14 @@ def _save(dataset: Dataset, folder: Path, key: str) -> None:
 
 
 def _load(folder: Path, key: str, source: str) -> Dataset | None:
-    arrays = read_entry(_entry(folder, key), f"{source} is parsed and the entry")
-    if arrays is None:
-        return None
-    features = arrays.get("features")
-    if "features.shape" in arrays:
-        features = unpack_csr("features", arrays)
-    base = int(arrays["index_base"]) if "index_base" in arrays else None
-    return Dataset(unpack_csr("labels", arrays), features, source=source, index_base=base)
+    def restore(arrays: Arrays) -> Dataset:
+        features = arrays.get("features")
+        if "features.shape" in arrays:
+            features = unpack_csr("features", arrays)
+        base = int(arrays["index_base"]) if "index_base" in arrays else None
+        return Dataset(unpack_csr("labels", arrays), features, source=source, index_base=base)
+
+    return read_entry(_entry(folder, key), f"{source} is parsed and the entry", restore)
 
 
 def _entry(folder: Path, key: str) -> Path:

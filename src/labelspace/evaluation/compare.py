@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from labelspace.errors import LabelspaceError
 from labelspace.evaluation.peers import check_peer_name
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.features.tfidf import Tfidf
+from labelspace.memory import total_bytes
 from labelspace.methods.base import as_csr
 from labelspace.methods.registry import method_class
 from labelspace.parallel import cores
@@ -158,10 +158,9 @@ def machine() -> dict[str, Any]:
             versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": cores(),
-        "memory_gb": round(memory / 1e9, 1),
+        "memory_gb": round(total_bytes() / 1e9, 1),
         "processor": _processor(),
         "system": platform.platform(),
         "python": platform.python_version(),

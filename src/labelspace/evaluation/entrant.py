@@ -7,7 +7,6 @@ it leaves `result.json` there.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from labelspace.errors import LabelspaceError
 from labelspace.evaluation.levels import RANKED, evaluate_levels
 from labelspace.evaluation.metrics import evaluate
 from labelspace.evaluation.reliability import reliability
+from labelspace.memory import peak_bytes
 from labelspace.methods.ranking import Ranking
 from labelspace.sparse import unpack_csr
 
@@ -84,21 +84,6 @@ def _by_level(
     return evaluate_levels(
         ranking, data["Y_test"], counts, levels, single_path=facts["single_path"]
     )
-
-
-def peak_bytes() -> int:
-    """The largest memory this process has had.
-
-    Linux's VmHWM begins anew with each program; ru_maxrss starts at what the parent had.
-    """
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
-    except OSError:
-        pass
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _run_method(

@@ -37,5 +37,6 @@ class Pairs:
         scores = np.asarray(ranking.scores, np.float32)[rows, places]
         known = ranked < truth.shape[1]  # labels beyond are no true ones
         hits = np.zeros(len(ranked), bool)
-        hits[known] = np.asarray(truth[rows[known], ranked[known]]).ravel() > 0
+        if known.any():  # scipy gives a matrix for an empty selection
+            hits[known] = np.asarray(truth[rows[known], ranked[known]]).ravel() > 0
         return cls(scores, ranked, hits, truth)

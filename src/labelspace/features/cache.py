@@ -14,7 +14,7 @@ from labelspace.sparse import digest
 
 logger = logging.getLogger(__name__)
 
-ENTRY_VERSION = 1  # raise it when the same settings come to give other vectors
+ENTRY_VERSION = 2  # raise it when the same settings come to give other vectors
 CACHED_FROM = 2048  # texts; a request, or a batch of `predict`, is not worth a file
 
 
@@ -27,7 +27,7 @@ def kept(texts: Sequence[str], settings: Callable[[], str], make: Callable[[], A
     if len(texts) < CACHED_FROM:
         return make()
     entry = cache_folder() / "features" / f"{digest(ENTRY_VERSION, settings(), *texts)}.safetensors"
-    found = read_entry(entry, "its features are")
+    found: Arrays | None = read_entry(entry, "its features are", dict)
     if found is None:
         found = make()
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, Self
@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import are_numbers, expect
 from labelspace.errors import ParameterError
 from labelspace.features.cache import kept
 from labelspace.features.ngrams import checked_texts
@@ -76,6 +77,14 @@ class TokenTable:
         largest = np.abs(vectors).max(axis=1, initial=0.0)
         scales = (np.where(largest > 0, largest, 1.0) / _LARGEST_CODE).astype(np.float32)
         codes = np.rint(vectors / scales[:, None]).astype(np.int8)
+        return cls(codes, scales)
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, np.ndarray], n_tokens: int) -> TokenTable:
+        """From `arrays`, checked, for at least so many tokens."""
+        codes, scales = arrays["codes"], arrays["scales"]
+        fits = codes.ndim == 2 and codes.dtype == np.int8 and are_numbers(scales, len(codes))
+        expect(fits and n_tokens <= len(codes), "the vectors do not fit the tokens")
         return cls(codes, scales)
 
     def sums(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:

@@ -70,9 +70,10 @@ class StaticVectors(DenseFeatures):
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """The inverse of `state`."""
         features = cls(**params["parameters"])
-        features._table = TokenTable(arrays["codes"], arrays["scales"])
         written = arrays["tokenizer"].tobytes().decode()
         features._tokenizer = tokenizers_library("static").Tokenizer.from_str(written)
+        n_tokens = features._tokenizer.get_vocab_size()
+        features._table = TokenTable.restored(arrays, n_tokens)
         return features
 
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:

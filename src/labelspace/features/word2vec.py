@@ -80,7 +80,7 @@ class WordVectors(DenseFeatures):
     def _take(self, arrays: Mapping[str, np.ndarray]) -> Self:
         words = arrays["words"].tobytes().decode().split("\n")
         self._numbers = {word: number for number, word in enumerate(words)}
-        self._table = TokenTable(arrays["codes"], arrays["scales"])
+        self._table = TokenTable.restored(arrays, len(words) if arrays["words"].size else 0)
         return self
 
     def _learn(self, texts: Sequence[str]) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from labelspace.checks import all_within, expect
 from labelspace.errors import InputError
 
 if TYPE_CHECKING:
@@ -204,8 +205,19 @@ class LabelTree:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LabelTree:
-        """The inverse of `arrays`; memory maps are not copied."""
-        return cls(arrays["parent"], arrays["label"], int(arrays["n_labels"][0]))
+        """The inverse of `arrays`, checked; memory maps are not copied."""
+        parent, label, n_labels = arrays["parent"], arrays["label"], int(arrays["n_labels"][0])
+        holds = (
+            parent.shape == label.shape == (len(parent),)
+            and len(parent) > 0
+            and int(parent[0]) == -1
+            and all_within(parent[1:], 0, len(parent))
+            and bool((parent[1:] < np.arange(1, len(parent))).all())
+            and bool((parent[2:] >= parent[1:-1]).all())
+            and all_within(label, -1, n_labels)
+        )
+        expect(holds, "the label tree is not one")
+        return cls(parent, label, n_labels)
 
 
 def taxonomy_forest(taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:

@@ -98,7 +98,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if valid is not None:
             valid_X = checked_features(valid[0], X.shape[1])
             valid = (valid_X, checked_labels(valid[1], valid_X.shape[0]))
-        identity = digest(self.name, self.version, sorted(self.get_params().items()), X, Y)
+        edges = None if taxonomy is None else list(taxonomy.pairs())
+        settings = (self.name, self.version, sorted(self.get_params().items()), edges)
+        identity = digest(*settings, X, Y, *(valid or ()))
         self._fit(TrainingData(X, Y, valid, taxonomy, callbacks, identity))
         self.n_features_in_, self.n_labels_ = X.shape[1], Y.shape[1]
         return self

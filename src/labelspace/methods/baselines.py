@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.parameters import SEED, Parameter
@@ -44,6 +45,7 @@ class MostCommon(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.share_ = arrays["share"]
+        expect(are_numbers(self.share_, self.n_labels_), "the shares do not fit the labels")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
@@ -85,6 +87,7 @@ class Random(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.n_ = int(arrays["n"])
+        expect(self.n_ == self.n_labels_, "the number of labels does not fit")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003

@@ -43,6 +43,7 @@ from labelspace.methods.parameters import (
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
 from labelspace.nn.encoder import Encoder, principal_directions, unit_array
+from labelspace.nn.history import watch
 from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
@@ -214,11 +215,18 @@ class DXML(Method):
             self.neighbours or usual.neighbours, usual.power if self.power is None else self.power
         )
 
+        def rank(queries: csr_matrix, k: int) -> Ranking:
+            voters = Voters.exact(self._points(X), Y, rule)
+            return voters.rank(self._points(queries), None, k)
+
+        def rank_own(rows: np.ndarray, k: int) -> Ranking:
+            return Voters.exact(self._points(X), Y, rule).rank_own(rows, k)
+
         def score() -> float:
             assert held is not None
-            voters = Voters.exact(self._points(X), Y, rule)
-            return measure(self.metric, voters.rank(self._points(held[0]), None, 5), held[1], Y)
+            return measure(self.metric, rank(held[0], 5), held[1], Y)
 
+        watch(data.callbacks, rank, (X, Y), held, rank_own=rank_own)
         self.history_ = self._train(
             data,
             X,
@@ -369,13 +377,14 @@ class DXML(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         n_learners = sum(name.startswith("encoder.first.") for name in arrays)
-        self.voters_ = Voters.restore(arrays, n_learners)
         self.graph_vectors_ = arrays.get("graph_vectors")
         self.encoders_ = []
         for learner in range(n_learners):
             mine = f".{learner}"
             own = {k.removesuffix(mine): part for k, part in arrays.items() if k.endswith(mine)}
-            self.encoders_.append(Encoder.restore(own))
+            self.encoders_.append(Encoder.restore(own, self.n_features_in_))
+        dims = [encoder.dim for encoder in self.encoders_]
+        self.voters_ = Voters.restore(arrays, dims, self.n_features_in_, self.n_labels_)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
@@ -117,6 +118,17 @@ class Voters:
         line = rule.calibration
         return Ranking(labels, probabilities_of_shares(labels, shares, line, LEAST_SHARE))
 
+    def rank_own(self, rows: np.ndarray, k: int) -> Ranking:
+        """Rank labels for examples that vote themselves, by their numbers: all others vote."""
+        near, similarity = self.find(
+            [index.vectors[rows] for index in self.indexes], None, self.rule.neighbours + 1
+        )
+        own = near == rows[:, None, None]
+        # The example itself goes last, or the farthest where many points are equally near.
+        others = np.argsort(own, axis=2, kind="stable")[:, :, :-1]
+        near, similarity = (np.take_along_axis(a, others, axis=2) for a in (near, similarity))
+        return Ranking(*self.votes(near, similarity, self.rule, k))
+
     def choose_rule(
         self,
         queries: Sequence[np.ndarray],
@@ -181,16 +193,23 @@ class Voters:
         return arrays
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], learners: int) -> Self:
-        """Take back what `state` gave."""
+    def restore(
+        cls, arrays: Mapping[str, np.ndarray], dims: Sequence[int], n_features: int, n_labels: int
+    ) -> Self:
+        """Take back what `state` gave, for spaces of these dimensions."""
         neighbours, power, share, slope, offset = arrays["rule"].tolist()
         rule = Rule(int(neighbours), power, share, (slope, offset))
-        raw = SparseNeighbours.restore(arrays) if share > 0 else None
+        holds = rule.neighbours >= 1 and power >= 0.0 and 0.0 <= share <= 1.0 and len(dims) > 0
+        expect(holds, "the rule of the votes is out of range")
+        Y = unpack_csr("Y", arrays, (None, n_labels))
+        n_examples = Y.shape[0]
+        raw = SparseNeighbours.restore(arrays, (n_features, n_examples)) if share > 0 else None
         indexes = []
-        for number in range(learners):
-            parts = under(f"index.{number}.", arrays)
-            indexes.append(restore_neighbours(arrays[f"points.{number}"], parts))
-        return cls(indexes, unpack_csr("Y", arrays), rule, raw)
+        for number, dim in enumerate(dims):
+            points, parts = arrays[f"points.{number}"], under(f"index.{number}.", arrays)
+            expect(are_numbers(points, n_examples, dim), "the points do not fit the examples")
+            indexes.append(restore_neighbours(points, parts))
+        return cls(indexes, Y, rule, raw)
 
 
 def widened(Y: csr_matrix, n_labels: int) -> csr_matrix:

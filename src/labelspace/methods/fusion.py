@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import expect
 from labelspace.compact import compact, widened
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
@@ -40,6 +42,8 @@ from labelspace.methods.registry import method_class, method_names
 from labelspace.methods.validation import cut_apart, family_sizes
 from labelspace.nn.calibration import log_odds
 from labelspace.nn.callbacks import listeners
+from labelspace.nn.history import History
+from labelspace.sparse import digest
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -101,6 +105,10 @@ class Fusion(Method):
                     f"fusion.members={self.members!r}: {name.strip()!r} is no method; "
                     f"there are: {', '.join(known)}"
                 )
+
+    def absent_members(self) -> str:
+        """Name the kind of members that `auto` leaves out because torch is missing; "" if none."""
+        return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
@@ -185,6 +193,8 @@ class Fusion(Method):
         shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy}
         if valid is not None:
             shared |= {"valid_X": valid[0], "valid_Y": valid[1]}
+        if any(isinstance(callback, History) for callback in data.callbacks):
+            shared["history"] = True
 
         def tell(done: int, total: int) -> None:
             for callback in data.callbacks:
@@ -193,7 +203,7 @@ class Fusion(Method):
         states = LocalEngine().map(fitted_state, self.settings_, shared=shared, progress=tell)
         for member, state in zip(self.members_, states, strict=True):
             member.n_features_in_, member.n_labels_ = X.shape[1], Y.shape[1]
-            member.load_state(state)
+            take_finished(member, state)
 
     def _twice(self, name: str, n_examples: int) -> bool:
         """Whether a member learns again from all examples once it is weighed."""
@@ -208,16 +218,19 @@ class Fusion(Method):
         data: TrainingData,
     ) -> None:
         """Fit a member, or take it as an interrupted run has left it behind."""
-        own = listeners(data.callbacks, f"{place + 1}-{member.name}")
-        identity = f"{data.identity}-{place}"
+        part = f"{place + 1}-{member.name}"
+        if self.budget is not None:  # settings follow the time that is left, and may be others now
+            part += f"-{digest(sorted(member.get_params().items()))[:8]}"
+        own = listeners(data.callbacks, part)
+        identity = f"{data.identity}-{part}"
         kept = next((found for at in own if (found := at.finished(identity)) is not None), None)
         if kept is not None:
             member.n_features_in_, member.n_labels_ = train[0].shape[1], train[1].shape[1]
-            member.load_state(kept)
+            take_finished(member, kept)
             return
         member.fit(*train, valid=valid, taxonomy=data.taxonomy, callbacks=own)
         for at in own:
-            at.finish(identity, member.state())
+            at.finish(identity, finished_state(member))
 
     def _learn_rest(
         self, X: csr_matrix, Y: csr_matrix, cut: np.ndarray, taxonomy: Taxonomy | None
@@ -279,11 +292,14 @@ class Fusion(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.combiner_ = Combiner.restore(arrays)
         self.settings_ = [tuple(step) for step in json.loads(bytes(arrays["members"]))]
+        self.combiner_ = Combiner.restore(arrays, len(self.settings_), self.n_labels_)
         self.members_ = []
-        for place, (name, given, _) in enumerate(self.settings_):
+        for place, (name, given, judges) in enumerate(self.settings_):
+            expect(name != self.name, "a member of the fusion is a fusion")
             member = method_class(name).from_json(given)
+            member.check_parameters()
+            expect(not judges or (place > 0 and member.judges), f"{name} cannot rank candidates")
             member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
             member.load_state(widened(under(f"member.{place}.", arrays)))
             self.members_.append(member)
@@ -305,8 +321,26 @@ def fitted_state(
     taxonomy: Taxonomy | None,
     valid_X: csr_matrix | None = None,
     valid_Y: csr_matrix | None = None,
+    history: bool = False,
 ) -> dict[str, np.ndarray]:
     """What a member of this name and these settings learns: a task for an engine."""
     name, settings, _ = item
     valid = None if valid_X is None else (valid_X, valid_Y)
-    return method_class(name)(**settings).fit(X, Y, valid=valid, taxonomy=taxonomy).state()
+    callbacks = [History()] if history else []
+    member = method_class(name)(**settings)
+    return finished_state(member.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
+
+
+def finished_state(member: Method) -> dict[str, np.ndarray]:
+    """Return the state of a fitted member with its history, which a state is without."""
+    history = json.dumps(getattr(member, "history_", None)).encode()
+    return {**member.state(), "history": np.frombuffer(history, np.uint8)}
+
+
+def take_finished(member: Method, arrays: Mapping[str, np.ndarray]) -> None:
+    """Give a member what `finished_state` returned."""
+    state = dict(arrays)
+    history = json.loads(bytes(state.pop("history")))
+    if history is not None:
+        member.history_ = history
+    member.load_state(state)

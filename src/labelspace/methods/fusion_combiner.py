@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import all_within, are_numbers, expect
 from labelspace.evaluation.metrics import measure
 from labelspace.evaluation.thresholds import MACRO_F1, choose_threshold
 from labelspace.labels.propensity import inverse_propensities
@@ -261,10 +262,17 @@ class Combiner:
         }
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+    def restore(cls, arrays: Mapping[str, np.ndarray], members: int, n_labels: int) -> Self:
         n_points, *finite = arrays["combiner.numbers"].tolist()
         first, others = (np.inf if even < 0 else even for even in finite)
         weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
+        holds = (
+            members > 0
+            and are_numbers(weights, len(BANDS) + 1, COLUMNS * members + 2)
+            and counts.shape == (n_labels,)
+            and all_within(counts, 0, int(n_points) + 1)
+        )
+        expect(holds, "the weights of the members do not fit")
         return cls(weights, counts, int(n_points), (first, others))
 
 

@@ -25,6 +25,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
@@ -51,6 +52,7 @@ from labelspace.methods.parameters import (
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import parts_of
 from labelspace.nn.encoder import Encoder, unit_array
+from labelspace.nn.history import watch
 from labelspace.nn.rows import RowAdam, RowTable, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
@@ -188,6 +190,7 @@ class GLaS(Method):
         self.bias_ = torch.from_numpy(bias).requires_grad_(self.prior)
         self.scale_ = torch.tensor(float(self.scale), requires_grad=True)
         score = None if valid is None else lambda: self._score(*valid, Y)
+        watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self.train(BatchObjective(self, X, Y), data, self.epochs, score)
         self.encoder_.fold()
         self._finish(X, Y, valid)
@@ -309,9 +312,12 @@ class GLaS(Method):
         return build_index(self._search_vectors(), recall=recall, seed=self.seed, queries=queries)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
+        return measure(self.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, Y_train)
+
+    def _rank_exactly(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by the vectors of the moment, without votes; scores are not calibrated."""
         exact = build_index(self._search_vectors(), kind="exact")
-        best = exact.search(self.queries(X), min(5, Y.shape[1]))
-        return measure(self.metric, Ranking(*best), Y, Y_train)
+        return Ranking(*exact.search(self.queries(X), k))
 
     def _predict(self, X: Features, k: int) -> Ranking:
         z = self.embed(X)
@@ -347,7 +353,14 @@ class GLaS(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.encoder_ = Encoder.restore(arrays)
+        self.encoder_ = Encoder.restore(arrays, self.n_features_in_)
+        holds = (
+            are_numbers(arrays["labels"], self.n_labels_, self.encoder_.dim)
+            and are_numbers(arrays["bias"], self.n_labels_)
+            and arrays["scale"].size == 1
+            and are_numbers(arrays["blend"], 5)
+        )
+        expect(holds, "the vectors of the labels do not fit the encoder")
         self.table_ = RowTable.frozen(arrays["labels"])
         self.dim_ = self.table_.weight.shape[1]
         self.bias_ = torch.from_numpy(np.array(arrays["bias"]))

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
@@ -29,18 +30,24 @@ from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.hierarchicalxc_calibration import LOOKED_AT, SURE, cut
 from labelspace.methods.hierarchicalxc_inputs import INPUTS, Inputs, fit_encoder
-from labelspace.methods.hierarchicalxc_linear import NO_LINEAR, Linear, lay_out
-from labelspace.methods.hierarchicalxc_networks import NO_NETWORKS, Networks, train_networks
+from labelspace.methods.hierarchicalxc_linear import NO_LINEAR, Linear, check_linear, lay_out
+from labelspace.methods.hierarchicalxc_networks import (
+    NO_NETWORKS,
+    Networks,
+    check_networks,
+    train_networks,
+)
 from labelspace.methods.hierarchicalxc_search import Classifiers, Search, averaged, find_labels
 from labelspace.methods.hierarchicalxc_training import CELLS_AT_A_TIME, train_edges
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.calibration import AS_IT_IS, fit_line, log_odds, probabilities_of_shares
-from labelspace.nn.callbacks import Callback, teller
+from labelspace.nn.callbacks import Callback, kept_blocks, teller
 from labelspace.nn.coordinate import Loss
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
+    from labelspace.nn.checkpoint_files import Blocks
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
@@ -154,13 +161,13 @@ class HierarchicalXC(Method):
         rows, held = cut(X.shape[0], 0.0 if data.valid else self.validation, self.seed)
         valid_X, valid_Y = data.valid or (X[held], Y[held])
         self.inputs_ = self._inputs(X[rows], data)
-        self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks)
+        self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks, (data.identity, "part"))
         self.line_ = AS_IT_IS
         if valid_Y.nnz:
             labels, scores = self._rank(as_csr(valid_X), min(LOOKED_AT, Y.shape[1]))
             self.line_ = fit_line(labels, log_odds(scores, SURE), valid_Y)
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
-            self._learn(X, Y, data.taxonomy, data.callbacks)
+            self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "all"))
 
     def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._learn(X, Y, taxonomy)
@@ -180,8 +187,9 @@ class HierarchicalXC(Method):
         Y: csr_matrix,
         taxonomy: Taxonomy | None,
         callbacks: Sequence[Callback] = (),
+        run: tuple[str, str] = ("", ""),
     ) -> None:
-        """All trees and their classifiers."""
+        """All trees and their classifiers; run: its identity and part, for checkpoints."""
         seen = self.inputs_(X)
         leaf_size = self.leaf_size or (FLAT if Y.shape[1] <= FLAT else LEAF_SIZE)
         self.trees_: list[LabelTree] = []
@@ -199,7 +207,12 @@ class HierarchicalXC(Method):
             self.trees_.append(tree)
             tell = teller(callbacks, f"tree {member + 1} of {self.ensemble}", len(tree) - 1)
             loss = self._loss_of(member)
-            self.classifiers_.append(self._classifiers(seen, Y, tree, loss, seed, tell))
+
+            def blocks(number: int, member: int = member) -> Blocks | None:
+                name = f"{run[1]}-tree-{member + 1}-{number + 1}"
+                return kept_blocks(callbacks, name, run[0])
+
+            self.classifiers_.append(self._classifiers(seen, Y, tree, loss, seed, tell, blocks))
 
     def _classifiers(
         self,
@@ -209,6 +222,7 @@ class HierarchicalXC(Method):
         loss: Loss,
         seed: int,
         tell: Callable[[int], None],
+        blocks: Callable[[int], Blocks | None],
     ) -> Classifiers:
         C, width = self.C or usual_C(loss, Y.shape[1]), self.node_hidden
         linear, networks = NO_LINEAR, NO_NETWORKS
@@ -217,7 +231,7 @@ class HierarchicalXC(Method):
         else:
             weights = train_edges(
                 *(seen, Y, tree),
-                loss=loss, C=C, prune=self.prune, seed=seed, progress=tell,
+                loss=loss, C=C, prune=self.prune, seed=seed, progress=tell, blocks=blocks,
             )  # fmt: skip
             linear = lay_out(tree, weights)
         return Classifiers.of(tree, linear, networks)
@@ -271,16 +285,21 @@ class HierarchicalXC(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.line_ = arrays["line"]
-        self.inputs_ = Inputs.restore(self.inputs, arrays)
+        expect(are_numbers(self.line_, 2), "the calibration is not two numbers")
+        self.inputs_ = Inputs.restore(self.inputs, arrays, self.n_features_in_)
+        width = self.inputs_.width(self.n_features_in_)
         self.trees_, self.classifiers_ = [], []
         for member in range(self.ensemble):
             parts = under(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
+            expect(tree.n_labels == self.n_labels_, "a tree has another number of labels")
             linear, networks = NO_LINEAR, NO_NETWORKS
             if self.node_hidden:
                 networks = Networks(*(parts[part] for part in Networks._fields))
+                check_networks(networks, tree, width)
             else:
                 linear = Linear(*(parts[part] for part in Linear._fields))
+                check_linear(linear, tree, width)
             self.trees_.append(tree)
             self.classifiers_.append(Classifiers.of(tree, linear, networks))
 

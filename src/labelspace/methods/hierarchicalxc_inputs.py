@@ -41,18 +41,24 @@ class Inputs:
         code = unit_rows(csr_matrix(self.encoder.encode(raw)))
         return code if self.kind == "code" else csr_matrix(hstack([raw, code], "csr"))
 
+    def width(self, n_features: int) -> int:
+        """The number of inputs, for examples with so many features."""
+        if self.encoder is None:
+            return n_features
+        return self.encoder.dim + (n_features if self.kind == "both" else 0)
+
     def arrays(self) -> dict[str, np.ndarray]:
         return {} if self.encoder is None else self.encoder.arrays()
 
     @classmethod
-    def restore(cls, kind: str, arrays: Mapping[str, np.ndarray]) -> Inputs:
+    def restore(cls, kind: str, arrays: Mapping[str, np.ndarray], n_features: int) -> Inputs:
         """From `arrays`, among which others may be."""
         if kind == "raw":
             return cls(kind, None)
         from labelspace.nn.encoder import Encoder
 
         own = {name: array for name, array in arrays.items() if name.startswith("encoder.")}
-        return cls(kind, Encoder.restore(own))
+        return cls(kind, Encoder.restore(own, n_features))
 
 
 def fit_encoder(

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import all_within, are_numbers, are_offsets, expect
 from labelspace.labels.tree import LabelTree
 
 # Margins of squared hinge, times it, are taken for log odds. Parabel's exp(-max(0, 1 - m)^2) says 1
@@ -65,6 +66,23 @@ def lay_out(tree: LabelTree, weights: csr_matrix) -> Linear:
         sibling,
         values,
     )
+
+
+def check_linear(model: Linear, tree: LabelTree, width: int) -> None:
+    """Raise ModelFormatError unless all of it fits a tree and inputs of this width."""
+    widest = int(np.diff(tree.first_child).max())
+    n_cells = len(model.weights)
+    holds = (
+        are_numbers(model.bias, len(tree))
+        and are_numbers(model.weights, None)
+        and model.features.ndim == 1
+        and are_offsets(model.chunks, len(tree), len(model.features))
+        and all_within(model.features, 0, width)
+        and are_offsets(model.cells, len(model.features), n_cells)
+        and model.sibling.shape == (n_cells,)
+        and all_within(model.sibling, 0, widest)
+    )
+    expect(holds, "the classifiers do not fit the label tree")
 
 
 @njit(cache=True, nogil=True)

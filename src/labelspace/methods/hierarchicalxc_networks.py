@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import all_within, are_numbers, expect
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.hierarchicalxc_training import reached
 from labelspace.nn.coordinate import Loss
@@ -44,6 +45,20 @@ class Networks(NamedTuple):
 NO_NETWORKS = Networks(
     np.empty(0, np.int32), np.empty((0, 1, 0), np.float32), np.empty((0, 1), np.float32)
 )
+
+
+def check_networks(networks: Networks, tree: LabelTree, width: int) -> None:
+    """Raise ModelFormatError unless all of it fits a tree and inputs of this width."""
+    number, hidden, outputs = networks
+    holds = (
+        number.shape == (len(tree),)
+        and are_numbers(hidden, None, width + 1, None)
+        and len(hidden) > 0
+        and all_within(number, -1, len(hidden))
+        and bool((number[~tree.is_leaf] >= 0).all())
+        and are_numbers(outputs, len(tree), hidden.shape[2] + 1)
+    )
+    expect(holds, "the networks do not fit the label tree")
 
 
 class _Rule(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -11,6 +12,9 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.hierarchicalxc_linear import HINGE_SLOPE
 from labelspace.nn.coordinate import Loss, Tasks, solve
+
+if TYPE_CHECKING:
+    from labelspace.nn.checkpoint_files import Blocks
 
 _SURE = 30.0  # log odds
 CELLS_AT_A_TIME = 1 << 25  # examples of tasks that are solved together, 5 bytes each
@@ -26,19 +30,25 @@ def train_edges(
     prune: float,
     seed: int,
     progress: Callable[[int], None] | None = None,
+    blocks: Callable[[int], Blocks | None] = lambda _: None,
 ) -> csr_matrix:
     """Weights (nodes, features + 1) of P(node | parent, x); the last column is the bias.
 
     An example reaches a node if it carries a label below. A node's classifier is trained on the
     examples that reach its parent, so that none, some or all children of a node may be right.
-    The root's row is empty, as every example is there.
+    The root's row is empty, as every example is there. `blocks` keeps the weights of the n-th range
+    of nodes as they are done.
     """
     reach = reached(Y, tree)
     parts = [csr_matrix((1, X.shape[1] + 1), dtype=np.float32)]
     for number, (start, stop) in enumerate(_blocks(tree, np.diff(reach.indptr))):
         tasks = edge_tasks(reach, tree, start, stop)
-        own = seed + 1_000_003 * number
-        parts.append(solve(X, tasks, loss=loss, C=C, prune=prune, seed=own, progress=progress))
+        found = solve(
+            *(X, tasks),
+            loss=loss, C=C, prune=prune, seed=seed + 1_000_003 * number,
+            progress=progress, blocks=blocks(number),
+        )  # fmt: skip
+        parts.append(found)
     weights = csr_matrix(vstack(parts, "csr"))
     return weights + _certain(reach, tree, weights.shape[1], loss)
 

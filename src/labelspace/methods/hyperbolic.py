@@ -21,6 +21,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import TrainingError
 from labelspace.evaluation.metrics import measure
@@ -43,6 +44,7 @@ from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import cut_validation
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.nn.encoder import Encoder
+from labelspace.nn.history import watch
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser
 from labelspace.search.lorentz import build_neighbours, restore_neighbours
@@ -182,6 +184,7 @@ class Hyperbolic(Method):
     ) -> list[Arrays]:
         """The weights of all learners."""
         done: list[Arrays] = []
+        self.history_: list[dict[str, float]] = []
         while len(done) < self.ensemble:
             trainer = MemberTrainer(
                 done,
@@ -197,6 +200,8 @@ class Hyperbolic(Method):
             space = self._fresh_space(X, Y.shape[1], trainer.seed)
             objective = BatchObjective(self, space, X, Y)
             score = None if held is None else lambda space=space: self._score(space, X, Y, *held)
+            self._watch(data, space, (X, Y), held)
+            trainer.progress.history = self.history_
             learner = Learner(space.tensors(), objective, self._optimiser(space), score)
             self.history_ = trainer.run(learner, X.shape[0])
             if not all(np.isfinite(array).all() for array in space.arrays().values()):
@@ -243,10 +248,39 @@ class Hyperbolic(Method):
         queries = space.embed(X_held)
         if not np.isfinite(queries).all():
             raise TrainingError("points became NaN or infinite; lower the learning rate")
-        points = ExactNeighbours(space.embed(X), self.geometry)
-        shares = self._shares([queries], [points], [self._label_index(space)], Y)
-        ranking = Ranking.from_sparse(shares, min(5, Y.shape[1]))
+        ranking = self._rank_by(space, queries, X, Y, min(5, Y.shape[1]))
         return measure(self.metric, ranking, Y_held, Y)
+
+    def _rank_by(
+        self,
+        space: Space,
+        queries: np.ndarray,
+        X: csr_matrix,
+        Y: csr_matrix,
+        k: int,
+        own: np.ndarray | None = None,
+    ) -> Ranking:
+        """Rank by one learner as it is now; own: the rows of X that the queries are."""
+        points = ExactNeighbours(space.embed(X), self.geometry)
+        shares = self._shares([queries], [points], [self._label_index(space)], Y, own)
+        return Ranking.from_sparse(shares, k)
+
+    def _watch(
+        self,
+        data: TrainingData,
+        space: Space,
+        train: tuple[csr_matrix, csr_matrix],
+        held: tuple[csr_matrix, csr_matrix] | None,
+    ) -> None:
+        """Measure the learner after each epoch, where a history is kept."""
+
+        def rank(queries: csr_matrix, k: int) -> Ranking:
+            return self._rank_by(space, space.embed(queries), *train, k)
+
+        def rank_own(rows: np.ndarray, k: int) -> Ranking:
+            return self._rank_by(space, space.embed(train[0][rows]), *train, k, rows)
+
+        watch(data.callbacks, rank, train, held, rank_own=rank_own)
 
     def _label_index(self, space: Space) -> NeighbourIndex:
         return ExactNeighbours(space.label_points(), self.geometry)
@@ -277,13 +311,17 @@ class Hyperbolic(Method):
         indexes: list[NeighbourIndex],
         label_indexes: list[NeighbourIndex],
         Y: csr_matrix,
+        own: np.ndarray | None = None,
     ) -> csr_matrix:
-        """(examples, labels) what each label has of the votes, mean over learners."""
+        """(examples, labels) what each label has of the votes, mean over learners.
+
+        own  rows of Y that the queries are, which do not vote for themselves; None: they are others
+        """
         of_labels = {"examples": 0.0, "labels": 1.0, "both": self.labels_share}[self.predict_by]
         total = csr_matrix((len(queries[0]), Y.shape[1]), dtype=np.float64)
         if of_labels < 1.0:
             near = [
-                _weighed(index, points, self.neighbours, self.sharpness * self.alpha)
+                _weighed(index, points, self.neighbours, self.sharpness * self.alpha, own)
                 for index, points in zip(indexes, queries, strict=True)
             ]
             total += (1.0 - of_labels) / len(near) * (sum(near[1:], near[0]) @ Y)
@@ -338,10 +376,21 @@ class Hyperbolic(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.Y_, self.calibration_ = unpack_csr("Y", arrays), arrays["calibration"]
+        self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
+        self.calibration_ = arrays["calibration"]
+        expect(are_numbers(self.calibration_, 2), "the calibration is not two numbers")
+        expect(f"{self.ensemble - 1}.points" in arrays, "a learner is missing")
         own = [under(f"{place}.", arrays) for place in range(self.ensemble)]
         self.spaces_ = [self._frozen(member) for member in own]
         self.points_ = [member["points"] for member in own]
+        for space, points in zip(self.spaces_, self.points_, strict=True):
+            dim, first = space.encoder.dim, space.encoder.first.weight
+            holds = (
+                len(first) == self.n_features_in_
+                and are_numbers(points, self.Y_.shape[0], dim)
+                and are_numbers(space.labels.weight, self.n_labels_, dim)
+            )
+            expect(holds, "the points of a learner do not fit")
         self.indexes_ = [
             restore_neighbours(member["points"], self.geometry, under("index.", member))
             for member in own
@@ -362,10 +411,24 @@ class Hyperbolic(Method):
         }
 
 
-def _weighed(index: NeighbourIndex, queries: np.ndarray, k: int, slope: float) -> csr_matrix:
-    """(queries, points) weights exp(-slope distance) of the k nearest, each row's sum 1."""
-    k = min(k, len(index.points))
-    ids, distances = index.search(queries, k)
+def _weighed(
+    index: NeighbourIndex,
+    queries: np.ndarray,
+    k: int,
+    slope: float,
+    own: np.ndarray | None = None,
+) -> csr_matrix:
+    """(queries, points) weights exp(-slope distance) of the k nearest, each row's sum 1.
+
+    own  points that are the queries themselves and left out
+    """
+    k = min(k, len(index.points) - (own is not None))
+    ids, distances = index.search(queries, k + (own is not None))
+    if own is not None:
+        # The query itself goes last, or the farthest where many points are equally near.
+        others = np.argsort(ids == own[:, None], axis=1, kind="stable")[:, :k]
+        ids = np.take_along_axis(ids, others, axis=1)
+        distances = np.take_along_axis(distances, others, axis=1)
     # Relative to the nearest, or far queries would have no weights left.
     weights = np.exp(-slope * (distances - distances[:, :1]))
     weights /= weights.sum(axis=1, keepdims=True)

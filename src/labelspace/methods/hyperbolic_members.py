@@ -49,6 +49,11 @@ class MemberTrainer(Trainer):
         super().load_state(mine, {k: v for k, v in progress.items() if k != _DONE})
         self._take_turn()
 
+    def _close_epoch(self) -> None:
+        super()._close_epoch()
+        if self.n_members > 1:  # the history is one list over all learners
+            self.progress.history[-1]["learner"] = len(self.done) + 1
+
     def _tell(self, event: str) -> None:
         first, last = len(self.done) == 0, len(self.done) == self.n_members - 1
         if (event == "on_start" and not first) or (event == "on_end" and not last):

@@ -70,8 +70,8 @@ class KNN(Method):
         return {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.neighbours_ = SparseNeighbours.restore(arrays)
-        self.Y_ = unpack_csr("Y", arrays)
+        self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
+        self.neighbours_ = SparseNeighbours.restore(arrays, (self.n_features_in_, self.Y_.shape[0]))
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003

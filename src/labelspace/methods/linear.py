@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import OFFSETS, are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
@@ -29,12 +30,13 @@ from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integ
 from labelspace.methods.ranking import Ranking
 from labelspace.methods.validation import validation_share
 from labelspace.nn.calibration import fit_line, probabilities
-from labelspace.nn.callbacks import Callback, teller
+from labelspace.nn.callbacks import Callback, kept_blocks, teller
 from labelspace.parallel import cores
 from labelspace.sparse import checked_features, unit_rows
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
+    from labelspace.nn.checkpoint_files import Blocks
 
 MOST_WORK = 2e9  # of a pass over all examples for each label: above, negatives are the hard ones
 EXAMPLE_WORK = 10  # an example costs as much as so many of its non-zeros
@@ -110,13 +112,21 @@ class Linear(Method):
         rows.sort()
         valid = data.valid or (X[held], Y[held])
         self.numbers_ = np.array([UNTRIED_SHARE, 1.0, 0.0])
-        self._learn(X[rows], Y[rows], data.callbacks)
+        blocks = kept_blocks(data.callbacks, "part", data.identity)
+        self._learn(X[rows], Y[rows], data.callbacks, blocks)
         if valid[1].nnz:
             self._calibrate(as_csr(valid[0]), valid[1], Y[rows])
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
-            self._learn(X, Y, data.callbacks)
+            blocks = kept_blocks(data.callbacks, "all", data.identity)
+            self._learn(X, Y, data.callbacks, blocks)
 
-    def _learn(self, X: csr_matrix, Y: csr_matrix, callbacks: Sequence[Callback] = ()) -> None:
+    def _learn(
+        self,
+        X: csr_matrix,
+        Y: csr_matrix,
+        callbacks: Sequence[Callback] = (),
+        blocks: Blocks | None = None,
+    ) -> None:
         kind = self.negatives or usual_negatives(Shape.of(X, Y))
         self.shortlister_, candidates = None, None
         if kind == "hard":
@@ -130,6 +140,7 @@ class Linear(Method):
             C=self.C or usual,
             prune=self.prune, tolerance=self.tolerance, passes=self.passes, seed=self.seed,
             progress=teller(callbacks, "classifiers", int(np.count_nonzero(Y.getnnz(axis=0)))),
+            blocks=blocks,
         )  # fmt: skip
 
     def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
@@ -206,10 +217,11 @@ class Linear(Method):
         return {**self.ranker_.state(), **listed, "numbers": self.numbers_}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.ranker_ = LinearRanker.restore(arrays)
-        listed = "shortlist.offsets" in arrays
-        self.shortlister_ = Shortlister.restore(arrays) if listed else None
+        sizes = self.n_labels_, self.n_features_in_
+        self.ranker_ = LinearRanker.restore(arrays, *sizes)
+        self.shortlister_ = Shortlister.restore(arrays, *sizes) if OFFSETS in arrays else None
         self.numbers_ = arrays["numbers"]
+        expect(are_numbers(self.numbers_, 3), "the calibration is not three numbers")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

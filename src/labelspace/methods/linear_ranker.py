@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import expect
 from labelspace.methods.linear_scores import best, scores_of
 from labelspace.methods.linear_shortlist import tasks_of
 from labelspace.nn.coordinate import Loss, all_against, solve
 from labelspace.sparse import pack_csr, unit_rows, unpack_csr
+
+if TYPE_CHECKING:
+    from labelspace.nn.checkpoint_files import Blocks
 
 DENSE = 0.2  # share of weights that are not zero, from which reading all of them is quicker
 UNSEEN = -10.0  # score of a label without examples, which is far below that of any other
@@ -44,6 +48,7 @@ class LinearRanker:
         passes: int = 20,
         seed: int = 0,
         progress: Callable[[int], None] | None = None,
+        blocks: Blocks | None = None,
     ) -> Self:
         """Train each label against all examples without it, or those that have it as a candidate.
 
@@ -56,7 +61,7 @@ class LinearRanker:
         found = solve(
             *(unit_rows(X), tasks),
             loss=loss, C=C, prune=prune, tolerance=tolerance, passes=passes, seed=seed,
-            progress=progress,
+            progress=progress, blocks=blocks,
         )  # fmt: skip
         return cls(_spread(found, seen))
 
@@ -81,8 +86,10 @@ class LinearRanker:
         return pack_csr("weights", self.weights)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(unpack_csr("weights", arrays))
+    def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, n_features: int) -> Self:
+        weights = unpack_csr("weights", arrays, (n_labels, n_features + 1))
+        expect(weights.nnz > 0, "the labels have no weights")
+        return cls(weights)
 
 
 def _spread(found: csr_matrix, seen: np.ndarray) -> csr_matrix:

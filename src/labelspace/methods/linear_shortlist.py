@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace.checks import OFFSETS, are_numbers, expect
 from labelspace.methods.linear_scores import best
 from labelspace.nn.coordinate import Tasks
 from labelspace.sparse import pack_csr, unpack_csr
@@ -59,11 +60,14 @@ class Shortlister:
         return best(abs(X) if signed else X, self.postings, self.offsets, k)
 
     def state(self) -> dict[str, np.ndarray]:
-        return {**pack_csr("shortlist", self.postings), "shortlist.offsets": self.offsets}
+        return {**pack_csr("shortlist", self.postings), OFFSETS: self.offsets}
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(unpack_csr("shortlist", arrays), arrays["shortlist.offsets"])
+    def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, n_features: int) -> Self:
+        postings, offsets = unpack_csr("shortlist", arrays, (n_features, n_labels)), arrays[OFFSETS]
+        fits = are_numbers(offsets, n_labels) and bool((offsets < np.inf).all())  # NaN is not
+        expect(fits, "the short list's offsets do not fit the labels")
+        return cls(postings, offsets)
 
 
 def _telling(sums: csr_matrix, usual: np.ndarray) -> csr_matrix:

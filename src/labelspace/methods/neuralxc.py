@@ -21,6 +21,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -294,7 +295,9 @@ class NeuralXC(Method):
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         first = {name.partition(".")[0] for name in arrays}
         networks = sorted(int(part) for part in first if part.isdigit())
-        self.paths_ = [Path.restore(under(f"{n}.", arrays)) for n in networks]
+        sizes = self.n_features_in_, self.n_labels_
+        self.paths_ = [Path.restore(under(f"{n}.", arrays), *sizes) for n in networks]
+        expect(are_numbers(arrays["blend"], 5), "the calibration is not five numbers")
         vectors, voters = self._vectors(), under("voters.", arrays)
         width = len(networks) * _layers(self.get_params()).outputs[-1]
         self.blend_ = Blend(

@@ -14,6 +14,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.nn.autoencoder import (
     Autoencoder,
     Decoder,
@@ -68,12 +69,14 @@ class Path:
         return {**self.encoder.arrays(), **between, **self.decoder.arrays()}
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Path:
-        return cls(
-            Encoder.restore(arrays),
-            DenseLayers.restore(under("regressor.", arrays)),
-            restore_decoder(arrays),
-        )
+    def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int, n_labels: int) -> Path:
+        encoder = Encoder.restore(arrays, n_features)
+        regressor = DenseLayers.restore(under("regressor.", arrays))
+        decoder = restore_decoder(arrays)
+        width = decoder.hidden.width(regressor.width(encoder.dim))
+        fits = are_numbers(decoder.table.weight, n_labels, width + 1)
+        expect(fits, "the vectors of the labels do not fit the decoder")
+        return cls(encoder, regressor, decoder)
 
 
 class Network:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -55,8 +57,10 @@ from labelspace.methods.seq2seq_search import OFF, Writer
 from labelspace.methods.validation import parts_of
 from labelspace.methods.wide import LISTED, Wide, wide_bytes
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
+from labelspace.nn.callbacks import listeners
+from labelspace.nn.history import watch
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
-from labelspace.sparse import checked_features
+from labelspace.sparse import checked_features, digest
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -187,6 +191,8 @@ class Seq2Seq(Method):
             del self._names
 
     def _fit(self, data: TrainingData) -> None:
+        if self._names is not None:  # a checkpoint of other names is one of another run
+            data = replace(data, identity=digest(data.identity, self._names))
         X, Y, valid, _ = parts_of(data, self.validation, self.seed)
         self.reading_ = Reading.of(X, self._names, self.max_tokens)
         self.bag_ = Bag.of(self.reading_, X)
@@ -210,7 +216,8 @@ class Seq2Seq(Method):
             if self.wide:
                 again, taxonomy = data.valid is None, data.taxonomy
                 bags, held = (self.bag_(X), Y), (self.bag_(valid[0]), valid[1])
-                self.wide_ = Wide.fit(bags, held, deep, taxonomy, self.seed, again)
+                parts = listeners(data.callbacks, "wide")
+                self.wide_ = Wide.fit(bags, held, deep, taxonomy, self.seed, again, parts)
 
     def _begin(self, n_tokens: int, first_own: int) -> Any:
         if self.model != SMALL:
@@ -244,6 +251,7 @@ class Seq2Seq(Method):
         self.t5_.train()
         adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.lr))
         score = None if valid is None else lambda: self._score(*valid, Y)
+        watch(data.callbacks, self._rank_written, (X, Y), valid, most=MOST_SCORED)
         objective = WritingObjective(self, X, has)
         learner = Learner(dict(self.t5_.named_parameters()), objective, adam, score)
         self.history_ = trainer.run(learner, X.shape[0])
@@ -283,8 +291,11 @@ class Seq2Seq(Method):
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
         X, Y = X[:MOST_SCORED], Y[:MOST_SCORED]
-        raw, _ = self._raw(self._writer(), X)
-        return measure(self.metric, Ranking.from_sparse(raw, min(5, Y.shape[1])), Y, Y_train)
+        return measure(self.metric, self._rank_written(X, min(5, Y.shape[1])), Y, Y_train)
+
+    def _rank_written(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by what the T5 of the moment writes alone; scores are not calibrated."""
+        return Ranking.from_sparse(self._raw(self._writer(), X)[0], k)
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, k: int) -> Ranking:
         """By held-out examples; returns the k best labels of each."""
@@ -329,13 +340,17 @@ class Seq2Seq(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.outputs_ = Outputs.restore(under("outputs.", arrays))
-        in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
-        self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.t5_ = restored_t5(arrays).to(self._device()).eval()
+        n_tokens = self.t5_.get_input_embeddings().num_embeddings
+        self.outputs_ = Outputs.restore(under("outputs.", arrays), n_tokens, self.n_labels_)
+        in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
+        expect(1 <= vocabulary <= n_tokens and longest >= 1, "the tokens do not fit the network")
+        self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.writer_ = None
         self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
         wide = under("wide.", arrays)
+        fits = are_numbers(self.bag_.idf, vocabulary) and are_numbers(arrays["calibration"], 2)
+        expect(fits, "the weights of the words do not fit the tokens")
         width = vocabulary if in_order else self.n_features_in_
         self.wide_ = Wide.restore(wide, width, self.n_labels_) if wide else None
         self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import all_within, expect
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError
 from labelspace.methods.seq2seq_trie import Trie
@@ -43,12 +44,19 @@ class Outputs:
         }
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Outputs:
-        """From `state`."""
-        ends = np.cumsum(arrays["lengths"])[:-1]
-        return cls(
-            Trie.build(np.split(np.array(arrays["tokens"]), ends)), unpack_csr("carries", arrays)
+    def restore(cls, arrays: Mapping[str, np.ndarray], n_tokens: int, n_labels: int) -> Outputs:
+        """From `state`, for tokens below this number."""
+        tokens, lengths = np.array(arrays["tokens"]), arrays["lengths"]
+        holds = (
+            tokens.ndim == lengths.ndim == 1
+            and len(lengths) > 0
+            and all_within(tokens, 0, n_tokens)
+            and all_within(lengths, 1, len(tokens) + 1)
+            and int(lengths.sum()) == len(tokens)
         )
+        expect(holds, "the outputs are no sequences of tokens")
+        carries = unpack_csr("carries", arrays, (len(lengths), n_labels))
+        return cls(Trie.build(np.split(tokens, np.cumsum(lengths)[:-1])), carries)
 
 
 def plan_outputs(

@@ -21,6 +21,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import all_within, are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
@@ -55,6 +56,8 @@ from labelspace.methods.treespace_space import (
 from labelspace.methods.treespace_start import centroids, feature_pace, log_odds
 from labelspace.methods.validation import parts_of
 from labelspace.methods.wide import LISTED, Wide, wide_bytes
+from labelspace.nn.callbacks import listeners
+from labelspace.nn.history import watch
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.voters import Voters, voter_bytes
@@ -224,6 +227,7 @@ class TreeSpace(Method):
             "scale": self.scale_,
         }
         score = None if valid is None else lambda: self._score(*valid, Y)
+        watch(data.callbacks, self._rank_by_tree, (X, Y), valid)
         learner = Learner(tensors, TreeObjective(self, X, above), self._optimiser(), score)
         self.history_ = trainer.run(learner, X.shape[0])
 
@@ -273,7 +277,8 @@ class TreeSpace(Method):
         self._lean(cut, Y)
         if self.wide:
             deep = Ranking(*self.blend_.rank(*held, min(LISTED, self.n_labels_)))
-            self.wide_ = Wide.fit((X, Y), valid, deep, data.taxonomy, self.seed, again)
+            parts = listeners(data.callbacks, "wide")
+            self.wide_ = Wide.fit((X, Y), valid, deep, data.taxonomy, self.seed, again, parts)
         if voters is not None and again:  # in the end, nobody is left out of the vote
             self.blend_.voters = voters.extended(self.embed, *valid)
 
@@ -287,8 +292,11 @@ class TreeSpace(Method):
             self.blend_.calibrate(*cut)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        best = self._index().search(self.encoder_.encode(X)[1], min(5, Y.shape[1]))
-        return measure(self.metric, Ranking(*best), Y, Y_train)
+        return measure(self.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, Y_train)
+
+    def _rank_by_tree(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by the spaces of the moment alone; scores are not calibrated."""
+        return Ranking(*self._index().search(self.encoder_.encode(X)[1], k))
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points before they go into the spaces of the levels, (n, width)."""
@@ -340,11 +348,12 @@ class TreeSpace(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.nodes_ = Nodes.from_arrays(under("nodes.", arrays))
+        self.nodes_ = Nodes.from_arrays(under("nodes.", arrays), self.n_labels_)
+        _check_layout(arrays, len(self.nodes_), self.n_features_in_, self.n_labels_)
         dims = tuple(int(d) for d in arrays["dims"])
         self.layout_ = Layout(dims, arrays["space"], arrays["row"])
         self.encoder_ = LevelEncoder.restore(arrays, len(dims), GEOMETRIES[self.geometry])
-        self.ancestors_ = unpack_csr("ancestors", arrays)
+        self.ancestors_ = unpack_csr("ancestors", arrays, (self.n_labels_, self.n_labels_))
         slope = arrays.get("slope", np.empty(0, np.float32))
         index = TreeIndex.over(
             *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"], slope),
@@ -374,3 +383,33 @@ class TreeSpace(Method):
         if params["wide"]:
             needs["linear classifiers along the tree"] = wide_bytes(shape)
         return needs
+
+
+def _check_layout(
+    arrays: Mapping[str, np.ndarray], n_nodes: int, n_features: int, n_labels: int
+) -> None:
+    """Raise ModelFormatError unless spaces, points and heads fit the nodes."""
+    dims, space, row = arrays["dims"], arrays["space"], arrays["row"]
+    holds = (
+        dims.ndim == 1
+        and len(dims) > 0
+        and all_within(dims, 1, 2**31)
+        and space.shape == row.shape == (n_nodes,)
+        and all_within(space, -1, len(dims))
+        and bool((space[1:] >= 0).all())
+        and all_within(row, 0, n_nodes)
+    )
+    expect(holds, "the spaces do not fit the nodes")
+    first, slope = arrays["encoder.first"], arrays.get("slope", np.empty(0, np.float32))
+    holds = (
+        are_numbers(first, n_features, None)
+        and all(
+            are_numbers(arrays[f"head.{s}"], first.shape[1], int(dim)) for s, dim in enumerate(dims)
+        )
+        and are_numbers(arrays["vectors"], int(dims[space[1:]].sum()))
+        and are_numbers(arrays["bias"], n_nodes)
+        and (are_numbers(slope, n_nodes) or are_numbers(slope, 0))
+        and are_numbers(arrays["blend"], 5)
+        and ("lean" not in arrays or are_numbers(arrays["lean"], n_labels))
+    )
+    expect(holds, "the points do not fit the spaces")

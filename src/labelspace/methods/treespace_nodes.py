@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix, identity
 
+from labelspace.checks import all_within, expect
 from labelspace.data.taxonomy import Taxonomy, longest_depths
 from labelspace.errors import InputError
 from labelspace.labels.clustering import build_tree
@@ -122,8 +123,21 @@ class Nodes:
         return {"edges": self.edges, "label": self.label, "grouped": self.grouped}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Nodes:
-        return cls(arrays["edges"], arrays["label"], arrays["grouped"])
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_labels: int) -> Nodes:
+        edges, label, grouped = arrays["edges"], arrays["label"], arrays["grouped"]
+        holds = (
+            edges.ndim == 2
+            and edges.shape[1] == 2
+            and label.ndim == 1
+            and len(label) > 0
+            and all_within(edges, 0, len(label))
+            and bool((edges[:, 0] > edges[:, 1]).all())  # so that there is no cycle
+            and all_within(label, -1, n_labels)
+            and grouped.shape == label.shape
+            and grouped.dtype == np.bool_
+        )
+        expect(holds, "the nodes of the taxonomy do not fit")
+        return cls(edges, label, grouped)
 
 
 def _learned(

@@ -8,7 +8,7 @@ examples held out for validation. TreeSpace and Seq2Seq have one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +19,7 @@ from labelspace.methods.base import Shape
 from labelspace.methods.fusion_combiner import Combiner
 from labelspace.methods.hierarchicalxc import HierarchicalXC
 from labelspace.methods.ranking import Ranking
+from labelspace.nn.callbacks import Callback, listeners
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -46,19 +47,22 @@ class Wide:
         taxonomy: Taxonomy | None,
         seed: int,
         again: bool,
+        callbacks: Sequence[Callback] = (),
     ) -> Self:
         """Learn from examples, and from what the deep part says of those held out.
 
-        deep   the best LISTED labels of the examples held out, by the deep part
-        again  whether those held out may be learned from in the end
+        deep       the best LISTED labels of the examples held out, by the deep part
+        again      whether those held out may be learned from in the end
+        callbacks  of the linear part alone
         """
         tree = "kmeans" if taxonomy is None else "taxonomy"
-        linear = HierarchicalXC(tree=tree, seed=seed, **SETTINGS).fit(*train, taxonomy=taxonomy)
+        linear = HierarchicalXC(tree=tree, seed=seed, **SETTINGS)
+        linear.fit(*train, taxonomy=taxonomy, callbacks=callbacks)
         said = [deep, linear.predict(held[0], deep.k)]
         combiner = Combiner.fit(said, held[1], train[1])
         if again and train[0].shape[0] + held[0].shape[0] <= FEW_EXAMPLES:
             X, Y = (vstack(parts, format="csr") for parts in zip(train, held, strict=True))
-            linear.fit(X, Y, taxonomy=taxonomy)
+            linear.fit(X, Y, taxonomy=taxonomy, callbacks=listeners(callbacks, "all"))
         return cls(linear, combiner)
 
     def rank(self, X: csr_matrix, deep: Ranking, k: int) -> Ranking:
@@ -73,7 +77,7 @@ class Wide:
         linear = HierarchicalXC(**SETTINGS)
         linear.n_features_in_, linear.n_labels_ = n_features, n_labels
         linear.load_state(arrays)
-        return cls(linear, Combiner.restore(arrays))
+        return cls(linear, Combiner.restore(arrays, 2, n_labels))
 
 
 def wide_bytes(shape: Shape) -> int:

@@ -21,6 +21,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace.arrays import under
+from labelspace.checks import expect
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.rows import RowTable, sparse_times_dense
 
@@ -47,13 +48,25 @@ class DenseLayers:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> DenseLayers:
-        """From `arrays`."""
-        return cls(
-            [
-                {part: torch.from_numpy(np.array(arrays[f"{n}.{part}"])) for part in _PARTS}
-                for n in range(len(arrays) // len(_PARTS))
-            ]
-        )
+        """From `arrays`, checked to fit each other."""
+        layers = [
+            {part: torch.from_numpy(np.array(arrays[f"{n}.{part}"])) for part in _PARTS}
+            for n in range(len(arrays) // len(_PARTS))
+        ]
+        for layer in layers:
+            weight, bias = layer["weight"], layer["bias"]
+            expect(weight.ndim == 2 and bias.shape == weight.shape[1:], "a dense layer is not one")
+        for one, after in pairwise(layers):
+            fits = one["weight"].shape[1] == after["weight"].shape[0]
+            expect(fits, "the dense layers do not fit each other")
+        return cls(layers)
+
+    def width(self, width: int) -> int:
+        """The length of what comes out, for vectors of this length, which has to fit."""
+        if not self.layers:
+            return width
+        expect(self.layers[0]["weight"].shape[0] == width, "the dense layers do not fit the code")
+        return int(self.layers[-1]["weight"].shape[1])
 
     def __call__(self, h: Tensor) -> Tensor:
         """With gradient, for training."""

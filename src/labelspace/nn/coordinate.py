@@ -11,14 +11,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.errors import InputError
+from labelspace.errors import CheckpointError, InputError
 from labelspace.nn.descent import Examples, Rule, Scratch, solve_block
 from labelspace.parallel import cores
+
+if TYPE_CHECKING:
+    from labelspace.nn.checkpoint_files import Blocks
 
 Loss = Literal["squared_hinge", "logistic"]
 
@@ -61,6 +64,7 @@ def solve(
     prune: float = 0.1,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
+    blocks: Blocks | None = None,
 ) -> csr_matrix:
     """Weights of every task, (tasks, features + 1) float32; the last column meets the bias.
 
@@ -71,6 +75,7 @@ def solve(
     bias             value of a constant feature; 0: none
     prune            weights below it in absolute value are dropped, but never the bias
     progress         called with the number of tasks done since the last call, from any thread
+    blocks           keeps the weights of tasks that are done, for a run that is stopped
 
     The same seed gives the same weights whatever the number of threads.
     """
@@ -85,15 +90,25 @@ def solve(
     rule = Rule(loss == "logistic", float(C), float(tolerance), passes, float(prune), seed)
 
     def block(start: int, stop: int, scratch: Scratch) -> tuple[np.ndarray, ...]:
-        parts: tuple[np.ndarray, ...] = solve_block(
-            *(examples, indptr, rows, positive, everyone, weight, start, stop, rule, scratch)
-        )
+        kept = None if blocks is None else blocks.take(start)
+        parts: tuple[np.ndarray, ...]
+        if kept is not None:
+            parts = _checked(kept, stop - start, X.shape[1] + 1)
+        else:
+            parts = solve_block(
+                *(examples, indptr, rows, positive, everyone, weight, start, stop, rule, scratch)
+            )
+            if blocks is not None:
+                blocks.put(start, parts)
         if progress is not None:
             progress(stop - start)
         return parts
 
     longest = X.shape[0] if against_all else int(np.diff(indptr).max(initial=0))
-    return _over_tasks(block, len(tasks), X.shape[1] + 1, longest)
+    weights = _over_tasks(block, len(tasks), X.shape[1] + 1, longest)
+    if blocks is not None:
+        blocks.close()
+    return weights
 
 
 def solve_all(X: csr_matrix, Y: csr_matrix, **settings: Any) -> csr_matrix:
@@ -115,6 +130,20 @@ def _fixed(values: Any, dtype: type) -> np.ndarray:
     view: np.ndarray = np.ascontiguousarray(values, dtype).view()
     view.flags.writeable = False
     return view
+
+
+def _checked(block: tuple[np.ndarray, ...], n_tasks: int, n_weights: int) -> tuple[np.ndarray, ...]:
+    """What `solve_block` gave to an earlier run, if it can be that."""
+    types = [part.dtype for part in block]
+    if types == [np.int64, np.int32, np.float32]:
+        counts, indices, data = block
+        whole = len(counts) == n_tasks and counts.min(initial=0) >= 0
+        whole = whole and counts.sum() == len(indices) == len(data)
+        if whole and (not len(indices) or 0 <= indices.min() <= indices.max() < n_weights):
+            return block
+    raise CheckpointError(
+        "the checkpoint holds weights of another size than this run; remove it to start anew"
+    )
 
 
 def _over_tasks(

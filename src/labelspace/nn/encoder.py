@@ -11,6 +11,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace.arrays import under
+from labelspace.checks import are_numbers, expect
 from labelspace.nn.rows import SparseLinear, sparse_times_dense
 from labelspace.parallel import over_rows
 
@@ -71,12 +72,26 @@ class Encoder:
         return cls(SparseLinear(weight, pace), hidden, length)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Encoder:
+    def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int | None = None) -> Encoder:
         """For prediction, from what `arrays` gave; the first layer may be a memory map."""
+        first = arrays["encoder.first"]
+        expect(are_numbers(first, n_features, None), "the encoder does not fit the features")
         hidden: list[dict[str, torch.Tensor]] = []
         while own := under(f"encoder.{len(hidden)}.", arrays):
             hidden.append({part: torch.from_numpy(np.array(a)) for part, a in own.items()})
-        return cls(SparseLinear.frozen(arrays["encoder.first"]), hidden)
+        width = first.shape[1]
+        for layer in hidden:
+            weight, bias = _weight(layer), layer["bias"]
+            fits = weight.ndim == 2 and len(weight) == width and bias.shape == weight.shape[1:]
+            expect(fits, "the layers of the encoder do not fit each other")
+            width = weight.shape[1]
+        return cls(SparseLinear.frozen(first), hidden)
+
+    @property
+    def dim(self) -> int:
+        """The length of its vectors."""
+        last = _weight(self.hidden[-1]) if self.hidden else self.first.weight
+        return int(last.shape[1])
 
     def __call__(self, X: csr_matrix) -> torch.Tensor:
         """With gradient, for training."""

@@ -94,7 +94,10 @@ class Learner:
 
 @dataclass
 class Progress:
-    """Where a run stands; goes into checkpoints as JSON."""
+    """Where a run stands; goes into checkpoints as JSON.
+
+    over  its last epoch is done, early or not
+    """
 
     epoch: int = 0
     step: int = 0
@@ -102,7 +105,31 @@ class Progress:
     best_score: float | None = None
     best_epoch: int = -1
     loss_sum: float = 0.0
+    over: bool = False
     history: list[dict[str, float]] = field(default_factory=list)
+
+    @classmethod
+    def restored(cls, facts: Mapping[str, Any]) -> Progress:
+        """From a checkpoint; ValueError if a value is not of its kind."""
+        at = cls(**facts)
+        counts = (at.epoch, at.step)
+        figures = [at.seconds, at.loss_sum, 0.0 if at.best_score is None else at.best_score]
+        entries = at.history if isinstance(at.history, list) else [None]
+        known = (
+            all(type(count) is int and count >= 0 for count in counts)
+            and type(at.best_epoch) is int
+            and type(at.over) is bool
+            and all(isinstance(entry, dict) for entry in entries)
+            and all(_is_number(figure) for figure in figures)
+            and all(_is_number(figure) for entry in at.history for figure in entry.values())
+        )
+        if not known:
+            raise ValueError("its progress is not that of a run")
+        return at
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 class Trainer:
@@ -142,15 +169,23 @@ class Trainer:
         self.steps_per_epoch = math.ceil(n_rows / self.batch_size)
         self._tell("on_start")
         self._clock = time.monotonic() - self.progress.seconds
-        with _interrupt_between_batches() as stopped:
+        with _stop_between_batches() as stop:
             while self.progress.epoch < self.epochs and not self._over():
-                self._epoch(n_rows, stopped)
-        if self.best:
-            self._restore(self.best)
+                self._epoch(n_rows, stop)
+                self._stop_if_signalled(stop)  # a signal may have come during validation
+            if self.best:
+                self._restore(self.best)
+            self._tell("on_trained")
+        self._stop_if_signalled(stop)
         self._tell("on_end")
         return self.progress.history
 
-    def _epoch(self, n_rows: int, stopped: threading.Event) -> None:
+    def _stop_if_signalled(self, stop: _Stop) -> None:
+        if stop.signum is not None:
+            self._tell("on_interrupt")
+            stop.deliver()
+
+    def _epoch(self, n_rows: int, stop: _Stop) -> None:
         at = self.progress
         order = np.random.default_rng([self.seed, at.epoch]).permutation(n_rows)
         while at.step < self.steps_per_epoch:
@@ -160,9 +195,7 @@ class Trainer:
             at.step += 1
             at.seconds = time.monotonic() - self._clock
             self._tell("on_batch")
-            if stopped.is_set():
-                self._tell("on_interrupt")
-                raise KeyboardInterrupt
+            self._stop_if_signalled(stop)
             if self._out_of_time():
                 break
         self._close_epoch()
@@ -199,7 +232,8 @@ class Trainer:
     def _over(self) -> bool:
         at = self.progress
         waited = at.epoch - 1 - at.best_epoch if at.best_score is not None else 0
-        return self._out_of_time() or (self.patience is not None and waited >= self.patience)
+        out_of_patience = self.patience is not None and waited >= self.patience
+        return at.over or self._out_of_time() or out_of_patience
 
     def _out_of_time(self) -> bool:
         return self.time_budget is not None and self.progress.seconds >= self.time_budget
@@ -231,16 +265,40 @@ class Trainer:
         }
         return arrays, {"identity": self.identity, **asdict(self.progress)}
 
+    def final_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the state of a run whose last batch is over, as copies that nobody changes.
+
+        A resumed run only takes its weights from it, so that the optimiser is left out.
+        """
+        arrays, progress = self.state()
+        best = {f"parameter/{name}": tensor.cpu().numpy() for name, tensor in self.best.items()}
+        rest = {
+            name: np.array(array)
+            for name, array in arrays.items()
+            if name not in best and not name.startswith(("optimiser/", "best/"))
+        }
+        return rest | best, {**progress, "over": True}
+
     def load_state(self, arrays: Mapping[str, np.ndarray], progress: Mapping[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Take back what `state` or `final_state` gave."""
         groups: dict[str, dict[str, torch.Tensor]] = {"parameter": {}, "optimiser": {}, "best": {}}
         for key, array in arrays.items():
             group, _, name = key.partition("/")
             groups[group][name] = torch.from_numpy(np.array(array))
+        for group in ("parameter", "best"):
+            if groups[group] or group == "parameter":
+                self._check_fit(groups[group])
+        at = Progress.restored({k: v for k, v in progress.items() if k != "identity"})
         self._restore(groups["parameter"])
-        self.learner.optimiser.load_state(groups["optimiser"])
-        self.best = groups["best"]
-        self.progress = Progress(**{k: v for k, v in progress.items() if k != "identity"})
+        if not at.over:
+            self.learner.optimiser.load_state(groups["optimiser"])
+        self.best, self.progress = groups["best"], at
+
+    def _check_fit(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Refuse tensors of other names, shapes or types: `copy_` would stretch or cast them."""
+        wanted = {name: (own.shape, own.dtype) for name, own in self.learner.parameters.items()}
+        if {name: (found.shape, found.dtype) for name, found in tensors.items()} != wanted:
+            raise ValueError("its arrays are not those of this model")
 
     def _restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
         with torch.no_grad():
@@ -252,23 +310,55 @@ class Trainer:
             getattr(callback, event)(self)
 
 
-@contextmanager
-def _interrupt_between_batches() -> Iterator[threading.Event]:
-    """Ctrl-C waits for the end of a batch, so that a checkpoint never holds half an update.
+class _Stop:
+    """Holds back the signals that stop a process until a batch is over.
 
-    A second Ctrl-C stops at once, without one. Signals reach the main thread only.
+    signum  of the first signal that came; None: go on
     """
-    stopped = threading.Event()
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+        self.before: dict[int, Any] = {}
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            # What is ignored stays ignored: nohup does so with SIGHUP.
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self.before[number] = signal.signal(number, self._hold)
+
+    def _hold(self, signum: int, frame: Any) -> None:
+        del frame
+        self.signum = signum
+        self.release()
+
+    def release(self) -> None:
+        """Put back the handlers that were there before."""
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def deliver(self) -> None:
+        """Let the signal do what it would have done: as a rule, it raises or ends the process."""
+        self.release()
+        assert self.signum is not None
+        signal.raise_signal(self.signum)
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _stop_between_batches() -> Iterator[_Stop]:
+    """SIGINT, SIGTERM and SIGHUP wait for the end of a batch: no checkpoint holds half an update.
+
+    A second one acts at once, without a checkpoint. Signals reach the main thread only.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield stopped
+        yield _NeverStopped()
         return
-
-    def first(signum: int, frame: Any) -> None:  # noqa: ARG001
-        stopped.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, first)
+    stop = _Stop()
     try:
-        yield stopped
+        yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        stop.release()
+
+
+class _NeverStopped(_Stop):
+    def __init__(self) -> None:
+        self.signum, self.before = None, {}

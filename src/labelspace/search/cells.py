@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numba import njit
 
+from labelspace.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
 from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, recall_of, spread
@@ -49,7 +50,7 @@ class CellNeighbours(NeighbourIndex):
         if not fits:
             raise StoreError("the search cells do not fit the points")
         index = cls(points, geometry, centres, cell_of)
-        index.probes, index.recall = int(arrays["probes"][0]), float(arrays["recall"][0])
+        index.probes, index.recall = kept_count(arrays, "probes"), float(arrays["recall"][0])
         return index
 
     def state(self) -> dict[str, np.ndarray]:

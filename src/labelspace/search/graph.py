@@ -18,6 +18,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numba import njit
 
+from labelspace.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.parallel import cores, over_rows
 from labelspace.search.codes import quantise
@@ -63,7 +64,7 @@ class GraphIndex(InnerProductIndex):
         if not _is_graph(len(vectors), indptr, indices, entries):
             raise StoreError("the search graph does not fit the label vectors")
         index = cls(vectors, indptr, indices, entries)
-        index.set_beam(int(arrays["beam"][0]), float(arrays["recall"][0]))
+        index.set_beam(kept_count(arrays, "beam"), float(arrays["recall"][0]))
         return index
 
     def set_beam(self, beam: int, recall: float) -> None:

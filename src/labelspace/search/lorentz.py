@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from labelspace.arrays import under
+from labelspace.checks import kept_count
 from labelspace.errors import ParameterError
 from labelspace.search.cells import CellNeighbours, choose_probes
 from labelspace.search.index import InnerProductIndex, checked_rows
@@ -52,7 +53,7 @@ class LiftedNeighbours(NeighbourIndex):
     def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
         inner = under("inner.", arrays)
         found = restore_index(lifted_points(points, geometry), inner)
-        index = cls(points, geometry, found, int(arrays["wide"][0]))
+        index = cls(points, geometry, found, kept_count(arrays, "wide"))
         index.recall = float(arrays["lift_recall"][0])
         return index
 

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace.checks import kept_count
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.parallel import over_rows
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
@@ -77,7 +78,7 @@ class ClusterIndex(InnerProductIndex):
         if not fits:
             raise StoreError("the clusters do not fit the examples")
         index = cls(vectors, centres, indptr, members)
-        index.set_probes(int(arrays["probes"][0]), float(arrays["recall"][0]))
+        index.set_probes(kept_count(arrays, "probes"), float(arrays["recall"][0]))
         return index
 
     def set_probes(self, probes: int, recall: float) -> None:

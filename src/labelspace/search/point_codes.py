@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from labelspace.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
 from labelspace.search.quantised import N_TYPICAL, coded, learn_typical, padded
@@ -45,7 +46,7 @@ class CodedNeighbours(NeighbourIndex):
         if not fits or len(typical) != -(-points.shape[1] // typical.shape[2]):
             raise StoreError("the search codes do not fit the points")
         index = cls(points, geometry, typical)
-        index.short, index.recall = int(arrays["short"][0]), float(arrays["recall"][0])
+        index.short, index.recall = kept_count(arrays, "short"), float(arrays["recall"][0])
         return index
 
     def state(self) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numba import njit
 
+from labelspace.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
 from labelspace.search.codes import integer_dot, quantise, to_integers
@@ -39,7 +40,7 @@ class ProjectedIndex(InnerProductIndex):
         directions = arrays["directions"]
         if directions.ndim != 2 or directions.shape[1] != vectors.shape[1]:
             raise StoreError("the search directions do not fit the label vectors")
-        index = cls(vectors, directions, int(arrays["short"][0]))
+        index = cls(vectors, directions, kept_count(arrays, "short"))
         index.recall = float(arrays["recall"][0])
         return index
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from labelspace.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.search.faiss import faiss_threads, load_faiss
 from labelspace.search.index import TUNED_K, InnerProductIndex
@@ -52,7 +53,7 @@ class QuantisedIndex(InnerProductIndex):
             raise StoreError(f"the search codes have shape {typical.shape}: the file is damaged")
         if typical.shape[0] != -(-vectors.shape[1] // typical.shape[2]):
             raise StoreError("the search codes do not fit the label vectors")
-        index = cls(vectors, typical, int(arrays["short"][0]))
+        index = cls(vectors, typical, kept_count(arrays, "short"))
         index.set_short(index.short, float(arrays["recall"][0]))
         return index
 

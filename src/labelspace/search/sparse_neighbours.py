@@ -79,8 +79,9 @@ class SparseNeighbours:
         return pack_csr("postings", self.postings)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(unpack_csr("postings", arrays))
+    def restore(cls, arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Self:
+        """Take back what `state` gave; shape: features and examples."""
+        return cls(unpack_csr("postings", arrays, shape))
 
 
 @njit(cache=True, nogil=True)

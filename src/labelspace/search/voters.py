@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace.checks import all_within
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
@@ -197,25 +198,19 @@ class Voters:
         """Take back what `state` gave, for a space of these labels and dimension."""
         cluster_of, centres, codes = arrays["cluster_of"], arrays["centres"], arrays["codes"]
         directions, probes = arrays["directions"], int(arrays["probes"][0])
-        Y = unpack_csr("labels", arrays)
+        Y = unpack_csr("labels", arrays, (None, n_labels))
         # The loops below trust all of it: what does not fit would have them read anywhere.
         fits = (
             codes.dtype == np.int8
             and len(cluster_of) == len(codes) == Y.shape[0]
             and codes.shape[1] == centres.shape[1] == len(directions)
-            and (Y.shape[1], directions.shape[1]) == (n_labels, dim)
+            and directions.shape[1] == dim
             and 1 <= probes <= len(centres)
-            and _all_below(cluster_of, len(centres))
-            and _all_below(Y.indices, n_labels)
-            and bool((np.diff(Y.indptr) >= 0).all())
+            and all_within(cluster_of, 0, len(centres))
         )
         if not fits:
             raise StoreError("the examples that vote do not fit together")
         return cls(directions, centres, cluster_of, codes, Y, probes)
-
-
-def _all_below(numbers: np.ndarray, limit: int) -> bool:
-    return len(numbers) == 0 or bool(0 <= numbers.min() <= numbers.max() < limit)
 
 
 def voter_bytes(n_examples: int) -> int:
