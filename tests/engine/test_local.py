@@ -123,8 +123,12 @@ def test_progress_that_raises_ends_all():
         LocalEngine(2).map(tasks.process, range(50), progress=stop)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_neither_interrupt_nor_kill_leaves_a_process(tmp_path, how):
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux ends processes for us")
+
+
+@pytest.mark.parametrize("task", ["sleep", pytest.param("sleep_with_the_lock", marks=ON_LINUX)])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_neither_interrupt_nor_kill_leaves_a_process(tmp_path, how, task):
     # A script without a main guard, as users write them.
     script = (
         f"import signal, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
@@ -132,13 +136,19 @@ def test_neither_interrupt_nor_kill_leaves_a_process(tmp_path, how):
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pathlib import Path\n"
         "from labelspace.engine import LocalEngine\n"
-        "from support.engine_tasks import sleep\n"
-        f"LocalEngine(2).map(sleep, [1, 2, 3], shared={{'folder': Path({str(tmp_path)!r})}})\n"
+        f"from support.engine_tasks import {task}\n"
+        f"LocalEngine(2).map({task}, [1, 2, 3], shared={{'folder': Path({str(tmp_path)!r})}})\n"
     )
-    caller = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    caller = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
     try:
-        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
-        pids = [int(path.name) for path in tmp_path.iterdir()]
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 3)
+        pids = [int(path.name) for path in tmp_path.iterdir() if path != temporary]
         assert all(alive(pid) for pid in pids)
         caller.send_signal(how)
         error = caller.communicate(timeout=60)[1].decode()
@@ -146,7 +156,7 @@ def test_neither_interrupt_nor_kill_leaves_a_process(tmp_path, how):
         caller.kill()
         caller.communicate()
     assert caller.returncode != 0
-    assert how == signal.SIGKILL or "KeyboardInterrupt" in error
+    assert how != signal.SIGINT or "KeyboardInterrupt" in error
     wait_until(lambda: not any(alive(pid) for pid in pids))
 
 

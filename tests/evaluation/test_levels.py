@@ -54,18 +54,21 @@ def test_sets_are_measured_as_scikit_learn_does(seed, density, agreement):
     chosen = np.where(rng.random(truth.shape) < agreement, truth, rng.random(truth.shape) < density)
     found = set_figures(csr_matrix(chosen, dtype=np.float32), csr_matrix(truth, dtype=np.float32))
     micro = precision_recall_fscore_support(truth, chosen, average="micro", zero_division=0)
-    for name, value in zip(("precision", "recall", "micro-F1"), micro[:3], strict=True):
-        assert found[name] == pytest.approx(100 * value)
     used = np.flatnonzero(truth.any(axis=0) | chosen.any(axis=0))
-    macro = 0.0
+    # What is 0 / 0 is no figure.
+    assert [found[name] is None for name in ("precision", "recall", "micro-F1", "macro-F1")] == [
+        not len(used), not truth.any(), not len(used), not len(used)
+    ]  # fmt: skip
+    for name, value in zip(("precision", "recall", "micro-F1"), micro[:3], strict=True):
+        assert found[name] is None or found[name] == pytest.approx(100 * value)
     if len(used):
         macro = precision_recall_fscore_support(
             truth, chosen, average="macro", labels=used, zero_division=0
         )[2]
-    assert found["macro-F1"] == pytest.approx(100 * macro)
+        assert found["macro-F1"] == pytest.approx(100 * macro)
     asked = truth.any(axis=1)
-    exact = accuracy_score(truth[asked], chosen[asked]) if asked.any() else 0.0
-    assert found["accuracy"] == pytest.approx(100 * exact)
+    exact = 100 * accuracy_score(truth[asked], chosen[asked]) if asked.any() else None
+    assert found["accuracy"] == (exact if exact is None else pytest.approx(exact))
     assert found["examples"] == asked.sum()
 
 
@@ -94,7 +97,12 @@ def test_tail_and_head_divide_the_labels_of_a_level():
     assert (found["L0"]["head"]["precision"], found["L0"]["head"]["recall"]) == (50.0, 100.0)
     assert (found["L0"]["tail"]["precision"], found["L0"]["tail"]["recall"]) == (0.0, 0.0)
     assert found["L1"]["tail"]["accuracy"] == 100.0
-    assert found["L1"]["head"]["examples"] == 0
+    assert found["L1"]["head"] == {
+        "examples": 0,
+        "labels": 0,
+        "accuracy": None,
+        **dict.fromkeys(("precision", "recall", "micro-F1", "macro-F1")),
+    }
 
 
 def test_ancestors_count_in_hierarchical_f1_and_brands_do_not():
@@ -145,6 +153,6 @@ def test_evaluate_levels_says_how_labels_were_chosen():
         evaluate_levels(scores, truth[:, :5], np.ones(8), LEVELS, single_path=True)
 
 
-def test_na_figures_of_no_rows_are_zero():
+def test_a_share_of_no_examples_is_no_figure():
     empty = csr_matrix((0, 4), dtype=np.float32)
-    assert na_figures(empty, empty) == {"examples": 0, "kept empty": 0.0, "missed": 0.0}
+    assert na_figures(empty, empty) == {"examples": 0, "kept empty": None, "missed": None}

@@ -282,12 +282,21 @@ def test_float32_scores_meet_the_threshold_they_were_given() -> None:
         (np.array([[0.0, 1.0]]), matrix([{0}], 3), "integer labels"),
         (np.array([0, 1]), matrix([{0}], 3), "shape"),
         (np.array([[0, 1]]), [{0}], "matrix"),
+        (np.array([[0, 1]]), [[0, 1]], "got list; lists of label ids .* MultiLabelBinarizer"),
+        (np.array([[0], [1]]), [[0], [1, 2]], "got list"),
+        (np.array([[0, 1]]), np.zeros(3), "matrix"),
     ],
 )
 def test_inputs_that_do_not_fit_are_named(labels, Y, says: str) -> None:
     ranking = SimpleNamespace(labels=labels, scores=np.zeros(labels.shape))
     with pytest.raises(InputError, match=says):
         evaluate(ranking, Y)
+
+
+def test_training_labels_must_be_a_matrix_too():
+    ranking = SimpleNamespace(labels=np.array([[0]]), scores=np.ones((1, 1)))
+    with pytest.raises(InputError, match=r"Y_train must be a sparse or dense matrix .* got list"):
+        evaluate(ranking, matrix([{0}], 2), [[0]])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.errors import ParameterError
+from labelspace.errors import InputError, ParameterError
 from labelspace.evaluation.reliability import reliability
 from labelspace.methods.ranking import Ranking
 
@@ -47,3 +47,31 @@ def test_honest_scores_have_no_error_and_boasts_have_theirs():
 def test_bins_must_be_some():
     with pytest.raises(ParameterError, match="bins=0"):
         reliability(Ranking.empty(1, 1), csr_matrix((1, 1)), bins=0)
+
+
+def test_a_ranking_without_labels_has_no_error():
+    found = reliability(Ranking.empty(3, 2), csr_matrix(np.eye(3, dtype=np.float32)))
+    assert np.isnan(found.ece)
+    assert found.facts() == {"ECE": None, "pairs": 0, "bins": []}
+
+
+def test_titles_with_dollar_signs_are_drawn_as_they_are():
+    pytest.importorskip("matplotlib")
+    from labelspace.evaluation.curves import curves_page
+    from labelspace.evaluation.reliability_plot import reliability_page, reliability_picture
+
+    title = r"models/$\frac{$ and $x$"
+    ranking = Ranking(np.array([[0]]), np.array([[0.5]], np.float32))
+    found = reliability(ranking, csr_matrix(np.ones((1, 1), np.float32)))
+    assert reliability_picture(found, title, "png").startswith(b"\x89PNG")
+    assert b"<svg" in reliability_page(found, title)
+    assert b"<svg" in curves_page([{"epoch": 1, "loss": 0.5}], title)
+
+
+def test_nothing_to_draw_is_an_error_of_ours():
+    pytest.importorskip("matplotlib")
+    from labelspace.evaluation.reliability_plot import reliability_picture
+
+    found = reliability(Ranking.empty(3, 2), csr_matrix(np.eye(3, dtype=np.float32)))
+    with pytest.raises(InputError, match="no scores to draw"):
+        reliability_picture(found, "x", "png")

@@ -48,3 +48,13 @@ def test_a_name_is_one_short_line():
     assert len(long) == 36
     assert long.endswith("…")
     assert on_one_line("") == ""
+
+
+def test_a_path_keeps_its_leaf():
+    path = "Clothing > Women's Clothing > Western Wear > "
+    assert on_one_line(f"{path}Skirts") == "… > Western Wear > Skirts"
+    assert on_one_line(f"{path}Fusion Wear & Occasion Wear") == "… > Fusion Wear & Occasion Wear"
+    long = on_one_line(f"{path}{'leaf ' * 20}")
+    assert long.startswith("leaf leaf")
+    assert long.endswith("…")
+    assert len(long) <= 36

@@ -123,6 +123,15 @@ def test_the_script_reads_the_arrays(node):
     assert found[3] is True
 
 
+def test_names_in_the_script_keep_the_leaf_of_a_path(node):
+    path = "Clothing > Women's Clothing > Western Wear"
+    names = [f"{path} > Skirts", f"{path} > {'x' * 50}", "y" * 50]
+    short, leaf, word = node(["paint.js"], f"{{ return {json.dumps(names)}.map(shortened); }}")
+    assert short == "… > Western Wear > Skirts"
+    assert leaf == "x" * 41 + "…"
+    assert word == "y" * 41 + "…"
+
+
 def test_views_of_the_script_are_isometries(node):
     p, q, z = 0.3 - 0.5j, -0.8 + 0.1j, np.array([0.2 + 0.6j, -0.9j, 0.0])
 

@@ -13,15 +13,14 @@ import queue
 import reprlib
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 from labelspace.engine import worker
+from labelspace.engine.scratch import scratch_folder
 from labelspace.engine.shared import placed, read_only
 from labelspace.engine.worker import receive, send
 from labelspace.errors import LabelspaceError, ParameterError
@@ -59,8 +58,8 @@ class LocalEngine:
         # A worker's core is its own: tasks within tasks run one after another.
         if workers <= 1 or worker.MARK in os.environ:
             return _in_turn(task, work, read_only(shared), tell)
-        with tempfile.TemporaryDirectory(prefix="labelspace-") as directory:
-            call = _pickled((task, placed(shared, Path(directory))))
+        with scratch_folder("engine") as directory:
+            call = _pickled((task, placed(shared, directory)))
             return _Pool(call, workers).run(work, tell)
 
 

@@ -16,6 +16,7 @@ import traceback
 from typing import IO, Any
 
 MARK = "LABELSPACE_WORKER"  # in the environment of a worker
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 
 
 def send(pipe: IO[bytes] | None, message: bytes) -> None:
@@ -36,9 +37,22 @@ def receive(pipe: IO[bytes] | None) -> bytes:
     return message
 
 
+def end_with_caller() -> None:
+    """Have Linux end this process as soon as the one that started it ends, whatever it is doing.
+
+    Elsewhere it is for the caller to close a pipe, which a thread can notice only while no compiled
+    code holds Python's lock.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides what Ctrl-C ends
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+
+
 def main(place: int, count: int) -> None:
     """Answer until the caller is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides what Ctrl-C ends
+    end_with_caller()
     if hasattr(os, "sched_setaffinity"):
         own = sorted(os.sched_getaffinity(0))[place::count]
         if own:

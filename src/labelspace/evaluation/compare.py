@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import platform
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from labelspace._version import __version__
 from labelspace.arrays import write_arrays
 from labelspace.data.dataset import Dataset
 from labelspace.data.levels import Levels
 from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
-from labelspace.errors import LabelspaceError
+from labelspace.engine.scratch import scratch_folder
+from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.evaluation.finished_runs import data_digest, finished_runs
 from labelspace.evaluation.peers import check_peer_name
+from labelspace.evaluation.runs import run
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.features.tfidf import Tfidf
 from labelspace.memory import total_bytes
@@ -51,7 +52,7 @@ def entrants(
     for key, text in settings.items():
         name, _, parameter = key.partition(".")
         if name not in chosen:
-            raise LabelspaceError(f"--set {key}={text}: {name!r} is not among the methods compared")
+            raise ParameterError(f"--set {key}={text}: {name!r} is not among the methods compared")
         chosen[name][parameter] = text
     for name in peers:
         check_peer_name(name)
@@ -71,35 +72,79 @@ def compare(
     repeat: int = 1,
     propensity: tuple[float, float] = (0.55, 1.5),
     propensity_from: Literal["train", "test"] = "train",
+    on_start: Callable[[str, int], None] = lambda *_: None,
     on_result: Callable[[dict[str, Any]], None] = lambda _: None,
+    state: Path | None = None,
+    resume: bool = False,
 ) -> dict[str, Any]:
     """Run each entrant `repeat` times (seeds 0, 1, ...) and report; metrics in percent.
 
-    features  how texts become rows, for all; None is each method's own way, and tf-idf for peers
+    features   how texts become rows, for all; None is each method's own way, and tf-idf for peers
+    on_start   called with the name of an entrant and the seed before a run begins
+    on_result  called with the result of each entrant, {"name", "kind", "params", "error"} if it
+               failed
+    state      a file that keeps finished runs, for a comparison that is stopped; the caller removes
+               it once the report is safe
+    resume     take the runs that the file holds; it must be of the same data and settings
     """
+    settings = {
+        "features": features,
+        "propensity": list(propensity),
+        "propensity_from": propensity_from,
+    }
     report: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": {**statistics(train), "test_points": len(test)},
+        "settings": {**settings, "seeds": list(range(repeat))},
         "machine": machine(),
         "entrants": [],
     }
-    with tempfile.TemporaryDirectory(prefix="labelspace-compare-") as scratch:
-        written: dict[str, Path] = {}
+    compared = {
+        "data": None if state is None else data_digest(train, test),
+        **settings,
+        "version of labelspace": __version__,
+    }
+    with (
+        finished_runs(state, compared, (*METRICS, *COSTS), resume=resume) as finished,
+        scratch_folder("compare") as scratch,
+    ):
+        files = _DataFiles(scratch, train, test)
         for entrant in field_of:
-            chosen = _own_features(entrant, train) if features is None else features
-            if repr(chosen) not in written:
-                place = Path(scratch) / f"data-{len(written)}.safetensors"
-                width = _write_data(place, train, test, pipeline_for(train, chosen))
-                if report["data"]["features"] is None:  # texts: those of the first entrant
-                    report["data"]["features"] = width
-                written[repr(chosen)] = place
-            data = written[repr(chosen)]
-            runs = [
-                _run(entrant, seed, data, propensity, propensity_from) for seed in range(repeat)
-            ]
-            result = _summary(entrant, runs)
+            runs: list[dict[str, Any]] = []
+            try:
+                for seed in range(repeat):
+                    wanted = {**asdict(entrant), "seed": seed}
+                    figures = finished.find(wanted)
+                    if figures is None:
+                        on_start(entrant.name, seed)
+                        chosen = _own_features(entrant, train) if features is None else features
+                        figures = run(_job(entrant, seed, files.of(chosen), settings), scratch)
+                        finished.add(wanted, figures)
+                    runs.append(figures)
+                result = _summary(entrant, runs)
+            except Exception as error:  # one that fails does not cost the results of the others
+                result = _failure(entrant, error, runs)
+            if report["data"]["features"] is None and runs:  # texts: those of the first entrant
+                report["data"]["features"] = runs[0].get("features")
             report["entrants"].append(result)
             on_result(result)
     return report
+
+
+class _DataFiles:
+    """The data as files that entrants read, one for each kind of features, made when needed."""
+
+    def __init__(self, folder: Path, train: Dataset, test: Dataset) -> None:
+        self.folder, self.train, self.test = folder, train, test
+        self.written: dict[str, Path] = {}
+
+    def of(self, features: str | TextFeatures) -> Path:
+        name = repr(features)
+        if name not in self.written:
+            path = self.folder / f"data-{len(self.written)}.safetensors"
+            _write_data(path, self.train, self.test, pipeline_for(self.train, features))
+            self.written[name] = path
+        return self.written[name]
 
 
 def _own_features(entrant: Entrant, train: Dataset) -> TextFeatures:
@@ -109,11 +154,10 @@ def _own_features(entrant: Entrant, train: Dataset) -> TextFeatures:
     return method_class(entrant.name).create(**entrant.params).text_features()
 
 
-def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipeline) -> int:
-    """All that an entrant reads, as one file; returns the number of features."""
-    X_train = as_csr(pipeline.fit_transform(train))
+def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipeline) -> None:
+    """Write all that an entrant reads as one file."""
     matrices = {
-        "X_train": X_train,
+        "X_train": as_csr(pipeline.fit_transform(train)),
         "Y_train": train.labels,
         "X_test": as_csr(pipeline.transform(test)),
         "Y_test": test.labels,
@@ -129,7 +173,6 @@ def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipe
     if levels is not None:
         arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}
     write_arrays(path, arrays, None if levels is None else _level_facts(levels, train))
-    return int(X_train.shape[1])
 
 
 def _levels(train: Dataset, test: Dataset) -> Levels | None:
@@ -178,64 +221,67 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _run(
-    entrant: Entrant,
-    seed: int,
-    data: Path,
-    propensity: tuple[float, float],
-    propensity_from: str,
-) -> dict[str, Any]:
+def _job(entrant: Entrant, seed: int, data: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     params = dict(entrant.params)
     if entrant.kind == "method":
         params.setdefault("seed", seed)
-    job = {
+    return {
         "name": entrant.name,
         "kind": entrant.kind,
         "params": params,
+        "seed": seed,
         "data": str(data),
         "k": 5,
-        "propensity": propensity,
-        "propensity_from": propensity_from,
+        "propensity": settings["propensity"],
+        "propensity_from": settings["propensity_from"],
     }
-    with tempfile.TemporaryDirectory(dir=data.parent) as room:
-        (Path(room) / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        _in_own_process(entrant.name, Path(room))
-        result: dict[str, Any] = json.loads((Path(room) / "result.json").read_text("utf-8"))
-    if "error" in result:
-        raise LabelspaceError(f"{entrant.name}: {result['error']}")
-    return result
-
-
-def _in_own_process(name: str, room: Path) -> None:
-    command = [sys.executable, "-m", "labelspace.evaluation.entrant", str(room)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode == -signal.SIGINT:
-        raise KeyboardInterrupt
-    if ended.returncode != 0 or not (room / "result.json").exists():
-        said = (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["it said nothing"]
-        cause = (
-            f"was ended by signal {-ended.returncode} (out of memory?)"
-            if ended.returncode < 0
-            else f"failed with exit code {ended.returncode}"
-        )
-        raise LabelspaceError(f"{name} {cause}: {said[0]}")
 
 
 def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over the runs; with several, the spread of the metrics and each run beside them."""
+    """Means over the runs; with several, also their sample deviation and each run."""
+    flat = [key for key in (*METRICS, *COSTS, "ECE") if key in runs[0]]
+    nested = [key for key in ("bands", "by_level") if key in runs[0]]
     result: dict[str, Any] = {
         "name": entrant.name,
         "kind": entrant.kind,
         "params": runs[0]["params"],
+        **{key: over_runs([run[key] for run in runs], np.mean) for key in (*flat, *nested)},
     }
-    for key in (*METRICS, *COSTS):
-        result[key] = float(np.mean([run[key] for run in runs]))
-    if all("ECE" in run for run in runs):
-        result["ECE"] = float(np.mean([run["ECE"] for run in runs]))
-    result["bands"] = runs[0].get("bands", {})
-    if "by_level" in runs[0]:
-        result["by_level"] = runs[0]["by_level"]
     if len(runs) > 1:
-        result["spread"] = {key: float(np.std([run[key] for run in runs])) for key in METRICS}
-        result["runs"] = [{key: run[key] for key in (*METRICS, *COSTS)} for run in runs]
+        result["std"] = {
+            key: over_runs([run[key] for run in runs], _sample_deviation)
+            for key in (*flat, *nested)
+            if key != "by_level"
+        }
+        result["runs"] = [
+            {"seed": seed, **{key: run[key] for key in flat}} for seed, run in enumerate(runs)
+        ]
     return result
+
+
+def _failure(entrant: Entrant, error: Exception, finished: list[dict[str, Any]]) -> dict[str, Any]:
+    kind = "" if isinstance(error, LabelspaceError) else f"{type(error).__name__}: "
+    after = f"seed {len(finished)}: " if finished else ""
+    return {
+        "name": entrant.name,
+        "kind": entrant.kind,
+        "params": dict(entrant.params),
+        "error": f"{after}{kind}{error}",
+    }
+
+
+def over_runs(values: Sequence[Any], combine: Callable[[Any], Any]) -> Any:
+    """Combine figures of several runs, nested or not; None where one is missing.
+
+    Whole numbers and texts are counts and names, the same in every run: the first is taken.
+    """
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {name: over_runs([value.get(name) for value in values], combine) for name in first}
+    if any(value is None for value in values):
+        return None
+    return float(combine(values)) if isinstance(first, float) else first
+
+
+def _sample_deviation(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1))

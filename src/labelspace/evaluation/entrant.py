@@ -7,7 +7,9 @@ it leaves `result.json` there.
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from labelspace import store
 from labelspace.arrays import read_arrays
 from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import Taxonomy
+from labelspace.engine.worker import end_with_caller
 from labelspace.errors import LabelspaceError
 from labelspace.evaluation.levels import RANKED, evaluate_levels
 from labelspace.evaluation.metrics import evaluate
@@ -33,7 +36,9 @@ WARM_UP = 20
 
 
 def main(directory: Path) -> None:
-    """Read the job, run it, write its result or its error."""
+    """Read the job, run it, write its result or its error; end early if the caller does."""
+    end_with_caller()
+    threading.Thread(target=_end_with_input, daemon=True).start()
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
     arrays, facts = read_arrays(Path(job["data"]))
     try:
@@ -41,6 +46,13 @@ def main(directory: Path) -> None:
     except LabelspaceError as error:
         result = {"error": str(error)}
     (directory / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def _end_with_input() -> None:
+    """End the process when the caller's end of standard input is closed."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
 
 
 def measure(
@@ -64,12 +76,10 @@ def measure(
         propensity_from=job["propensity_from"],
     )
     if job["kind"] == "method":  # the scores of peers promise nothing
-        found = reliability(ranking, data["Y_test"], 5)
-        if found.counts.any():
-            metrics["ECE"] = 100.0 * found.ece
+        metrics["ECE"] = reliability(ranking, data["Y_test"], 5).facts()["ECE"]
     if "levels" in facts:
         metrics["by_level"] = _by_level(ranked(RANKED), data, arrays, json.loads(facts["levels"]))
-    return {**metrics, **costs}
+    return {**metrics, **costs, "features": data["X_train"].shape[1]}
 
 
 def _by_level(
@@ -119,7 +129,7 @@ def _run_peer(
 ) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
     from labelspace.evaluation.peers import as_ranking, make_peer
 
-    peer = make_peer(job["name"], directory)
+    peer = make_peer(job["name"], directory, job["seed"])
     peer.prepare(data["X_train"], data["Y_train"])
     start = time.perf_counter()
     peer.fit()

@@ -87,7 +87,7 @@ def path_figures(chosen: csr_matrix, truth: csr_matrix, levels: Levels) -> dict[
     closure = levels.ancestors()
     wide_chosen, wide_truth = _as_ones(chosen @ closure), _as_ones(truth @ closure)
     right = wide_chosen.multiply(wide_truth).sum()
-    precision = _share(right, wide_chosen.nnz)
+    precision = _precision(right, wide_chosen.nnz, wide_truth.nnz)
     recall = _share(right, wide_truth.nnz)
     return {
         "exact path": _accuracy(chosen, truth),
@@ -119,32 +119,34 @@ def level_figures(
     return found
 
 
-def set_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float]:
+def set_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]:
     """Precision, recall and F1 of pairs of example and label, and accuracy of whole sets.
 
     macro-F1 is the mean over the labels that are true or chosen somewhere; accuracy the share of
-    the examples with true labels whose chosen labels are just those.
+    the examples with true labels whose chosen labels are just those. Where nothing is true, recall
+    and accuracy are None; the others too where nothing is chosen either.
     """
     n = chosen.shape[1]
     right = np.bincount(chosen.multiply(truth).tocsr().indices, minlength=n)
     named = np.bincount(chosen.indices, minlength=n) + np.bincount(truth.indices, minlength=n)
     occurs = named > 0
-    macro = float(np.mean(2 * right[occurs] / named[occurs])) if occurs.any() else 0.0
+    macro = 100.0 * float(np.mean(2 * right[occurs] / named[occurs])) if occurs.any() else None
     return {
         "examples": int(np.count_nonzero(np.diff(truth.indptr))),
         "labels": int(np.count_nonzero(np.bincount(truth.indices, minlength=n))),
-        "precision": _share(right.sum(), chosen.nnz),
+        "precision": _precision(right.sum(), chosen.nnz, truth.nnz),
         "recall": _share(right.sum(), truth.nnz),
         "micro-F1": _share(2 * right.sum(), chosen.nnz + truth.nnz),
-        "macro-F1": 100.0 * macro,
+        "macro-F1": macro,
         "accuracy": _accuracy(chosen, truth),
     }
 
 
-def na_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float]:
+def na_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]:
     """Of the examples without a label here: how many, and the share that was given none.
 
-    missed is the share of the examples with a label here that were given none.
+    missed is the share of the examples with a label here that were given none. A share of no
+    examples is None.
     """
     without, nothing = np.diff(truth.indptr) == 0, np.diff(chosen.indptr) == 0
     return {
@@ -154,7 +156,7 @@ def na_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float]:
     }
 
 
-def _accuracy(chosen: csr_matrix, truth: csr_matrix) -> float:
+def _accuracy(chosen: csr_matrix, truth: csr_matrix) -> float | None:
     n_true, n_chosen = np.diff(truth.indptr), np.diff(chosen.indptr)
     n_right = np.diff(chosen.multiply(truth).tocsr().indptr)
     asked = n_true > 0
@@ -162,8 +164,13 @@ def _accuracy(chosen: csr_matrix, truth: csr_matrix) -> float:
     return _share((exact & asked).sum(), asked.sum())
 
 
-def _share(part: float, whole: float) -> float:
-    return 100.0 * float(part) / float(whole) if whole else 0.0
+def _precision(right: float, chosen: int, true: int) -> float | None:
+    """Choosing nothing where something is true is no success."""
+    return 0.0 if true and not chosen else _share(right, chosen)
+
+
+def _share(part: float, whole: float) -> float | None:
+    return 100.0 * float(part) / float(whole) if whole else None
 
 
 def _score_matrix(ranking: RankedLabels, width: int) -> csr_matrix:

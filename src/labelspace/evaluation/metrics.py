@@ -63,6 +63,8 @@ def evaluate(
     _check_options(ks, propensity_from, threshold)
     case = _Case.of(ranking, Y_test)
     known = Y_train is None or isinstance(Y_train, LabelCounts)
+    if not known:
+        _check_matrix("Y_train", Y_train)
     train = Y_train if known else LabelCounts.of(Y_train)
     counted = LabelCounts.of(case.truth) if propensity_from == "test" else train
     n_labels = max(case.n_labels, 0 if train is None else len(train.counts))
@@ -103,8 +105,7 @@ class _Case:
     @classmethod
     def of(cls, ranking: RankedLabels, Y_test: Any) -> _Case:
         labels, scores = np.asarray(ranking.labels), np.asarray(ranking.scores)
-        if np.ndim(Y_test) != 2:
-            raise InputError(f"Y_test must be a matrix (examples, labels), got {type(Y_test)}")
+        _check_matrix("Y_test", Y_test)
         truth = checked_labels(Y_test, Y_test.shape[0])
         _check_ranking(labels, scores, truth)
         labels = labels.astype(np.int64, copy=False)
@@ -211,6 +212,15 @@ def _rows(matrix: csr_matrix) -> np.ndarray:
 
 def _n_distinct(labels: np.ndarray) -> int:
     return int(np.count_nonzero(np.bincount(labels)))
+
+
+def _check_matrix(name: str, Y: Any) -> None:
+    if getattr(Y, "ndim", None) != 2:  # lists too: they might hold ids, or a row of 0 and 1 each
+        raise InputError(
+            f"{name} must be a sparse or dense matrix (examples, labels), got "
+            f"{type(Y).__name__}; lists of label ids become one by scikit-learn's "
+            "MultiLabelBinarizer(classes=range(n_labels), sparse_output=True).fit_transform(lists)"
+        )
 
 
 def _check_ranking(labels: np.ndarray, scores: np.ndarray, truth: csr_matrix) -> None:

@@ -25,7 +25,7 @@ class Peer(Protocol):
 
     params: dict[str, Any]
 
-    def __init__(self, directory: Path) -> None: ...
+    def __init__(self, directory: Path, seed: int) -> None: ...
     def prepare(self, X: csr_matrix, Y: csr_matrix) -> None:
         """Bring training data into the peer's form; not timed."""
 
@@ -39,9 +39,13 @@ class Peer(Protocol):
 
 
 class OmikujiPeer:
-    """omikuji's default: a forest of three balanced binary trees, as in Parabel."""
+    """omikuji's default: a forest of three balanced binary trees, as in Parabel.
 
-    def __init__(self, directory: Path) -> None:
+    omikuji takes no seed: its figures differ from run to run.
+    """
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        del seed
         self.directory = directory
         self.omikuji = _package("omikuji")
         self.hyper_param = self.omikuji.Model.default_hyper_param()
@@ -91,9 +95,9 @@ class OmikujiBonsaiPeer(OmikujiPeer):
 class NapkinXCPeer:
     """napkinXC's probabilistic label tree with liblinear classifiers, its default."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, seed: int) -> None:
         self.place = directory / "napkinxc-model"
-        self.params: dict[str, Any] = {"optimizer": "liblinear", "seed": 0}
+        self.params: dict[str, Any] = {"optimizer": "liblinear", "seed": seed}
         models = _package("napkinxc.models")
         self.model = models.PLT(str(self.place), **self.params)
 
@@ -115,16 +119,19 @@ class NapkinXCPeer:
         return self.place
 
 
-PEERS: dict[str, Callable[[Path], Peer]] = {
+PEERS: dict[str, Callable[[Path, int], Peer]] = {
     "omikuji": OmikujiPeer,
     "omikuji-bonsai": OmikujiBonsaiPeer,
     "napkinxc": NapkinXCPeer,
 }
 
 
-def make_peer(name: str, directory: Path) -> Peer:
+WITHOUT_SEED = ("omikuji", "omikuji-bonsai")  # their figures differ from run to run
+
+
+def make_peer(name: str, directory: Path, seed: int = 0) -> Peer:
     check_peer_name(name)
-    return PEERS[name](directory)
+    return PEERS[name](directory, seed)
 
 
 def check_peer_name(name: str) -> None:

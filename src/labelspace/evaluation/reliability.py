@@ -29,16 +29,13 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean distance of score and share over the pairs.
-
-        NaN if there are no pairs.
-        """
+        """Expected calibration error: mean distance of score and share; NaN without pairs."""
         if not self.counts.any():
             return float("nan")
         return float(np.average(np.abs(self.scores - self.hits), weights=self.counts))
 
     def facts(self) -> dict[str, Any]:
-        """For JSON: the error in percent as all metrics are, and every bin that holds pairs."""
+        """For JSON: the error in percent, None without pairs, and every bin that holds pairs."""
         width = 1.0 / len(self.counts)
         bins = [
             {
@@ -60,6 +57,8 @@ def reliability(
     """How the scores of a ranking's first k labels (None: all) agree with the true labels Y."""
     if bins < 1:
         raise ParameterError(f"bins={bins}: expected an integer of at least 1")
+    if not (np.asarray(ranking.labels)[:, :k] >= 0).any():
+        return Reliability(np.zeros(bins, np.int64), np.zeros(bins), np.zeros(bins))
     pairs = Pairs.of(ranking, Y, k)
     # A score of 1 belongs to the last bin.
     place = np.minimum((pairs.scores.astype(np.float64) * bins).astype(np.int64), bins - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelspace.errors import MissingExtraError
+from labelspace.errors import InputError, MissingExtraError
 from labelspace.evaluation.pictures import page_around, picture_file
 from labelspace.evaluation.reliability import Reliability
 
@@ -22,10 +22,11 @@ def reliability_picture(found: Reliability, title: str, kind: str) -> bytes:
 
 
 def _drawn(found: Reliability, title: str) -> Figure:
+    if not found.counts.any():
+        raise InputError("no example is given any label: there are no scores to draw")
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
-    figure.suptitle(
-        f"{title}\nexpected calibration error {100 * found.ece:.2f} %", parse_math=False
-    )
+    heading = f"{title}\nexpected calibration error {100 * found.ece:.2f} %"
+    figure.suptitle(heading, parse_math=False)  # a dollar sign in a title starts no formula
     shares, numbers = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     bins = len(found.counts)
     filled = found.counts > 0

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _LONGEST = 36
+_BELOW = " > "  # between the levels of a path
 _APART = 6.0  # pixels between names on one line
 _CELL = 64.0  # pixels; a name is compared with those in the cells it touches
 
@@ -73,7 +74,18 @@ def beside(x: float, y: float, width: float, height: float, gap: float) -> Seque
 
 
 def on_one_line(name: str) -> str:
-    """A name without control characters and line breaks, shortened if it is long."""
+    """Return a name without control characters and line breaks, shortened if it is long.
+
+    A path such as "Clothing > Shoes > Sandals" loses its first levels: the last one tells labels
+    apart.
+    """
     clean = "".join(" " if unicodedata.category(c).startswith("C") else c for c in name)
     clean = " ".join(clean.split())
-    return clean if len(clean) <= _LONGEST else clean[: _LONGEST - 1].rstrip() + "…"
+    if len(clean) <= _LONGEST:
+        return clean
+    levels = clean.split(_BELOW)
+    for first in range(1, len(levels)):
+        short = _BELOW.join(["…", *levels[first:]])
+        if len(short) <= _LONGEST:
+            return short
+    return levels[-1][: _LONGEST - 1].rstrip() + "…"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from io import BytesIO
+from textwrap import wrap
 
 import numpy as np
 
@@ -35,6 +36,7 @@ _INCHES, _DOTS = (10.0, 11.0), 200
 _DOT = _DOTS / 72  # pixels of a typographic point
 _DISK = (0.03, 0.065, 0.94, 0.94 * 10.0 / 11.0)  # of the figure: left, bottom, width, height
 _SCALE = (0.66, 0.045, 0.31, 0.010)
+_CAPTION = 100  # characters of a line that ends before the scale begins
 _MOST_EDGES, _ARC_POINTS = 2500, 24
 _MOST_NAMES, _MOST_TRIED = 140, 5000
 _SHADES = LinearSegmentedColormap.from_list("frequency", STOPS)
@@ -162,15 +164,15 @@ def _write_margins(figure: Figure, label_map: LabelMap, radius: float) -> None:
     model, how = label_map.notes
     figure.text(0.03, 0.972, on_one_line(label_map.title), fontsize=16, color=INK, weight="bold",
                 parse_math=False)  # fmt: skip
-    figure.text(0.03, 0.953, model, fontsize=9, color=INK)
-    said = [how, "Rings: distance from the centre."]
+    figure.text(0.03, 0.953, model, fontsize=9, color=INK, parse_math=False)
+    said = ["Rings: distance from the centre."]
     outside = int((np.abs(label_map.points) > radius).sum())
     if outside:
         said.append(f"{outside:,} labels lie farther out.")
     if len(label_map.edges):
         said.append("Lines: the taxonomy.")
-    figure.text(0.03, 0.028, "\n".join([how, " ".join(said[1:])]), fontsize=7.5, color=QUIET,
-                linespacing=1.5)  # fmt: skip
+    lines = [line for part in (how, " ".join(said)) for line in wrap(part, _CAPTION)]
+    figure.text(0.03, 0.014, "\n".join(lines), fontsize=7.5, color=QUIET, linespacing=1.5)
     if label_map.counts is None:
         return
     scale = figure.add_axes(_SCALE, xlim=(0, 1), yticks=[])

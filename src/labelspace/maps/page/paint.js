@@ -264,9 +264,17 @@ function nearestOf(data, label) {
   return Array.from(data.near.subarray(label * k, label * k + k)).filter((near) => near >= 0);
 }
 
+/** A name that is not too long; a path loses its first levels, since the last tells labels apart. */
 function shortened(name) {
-  const letters = Array.from(name.replace(/[\p{C}\s]+/gu, " ").trim());
-  return letters.length <= LONGEST_NAME ? letters.join("") : letters.slice(0, LONGEST_NAME - 1).join("") + "…";
+  const clean = name.replace(/[\p{C}\s]+/gu, " ").trim();
+  const length = (text) => Array.from(text).length;
+  if (length(clean) <= LONGEST_NAME) return clean;
+  const levels = clean.split(" > ");
+  for (let first = 1; first < levels.length; first++) {
+    const short = ["…", ...levels.slice(first)].join(" > ");
+    if (length(short) <= LONGEST_NAME) return short;
+  }
+  return Array.from(levels[levels.length - 1]).slice(0, LONGEST_NAME - 1).join("") + "…";
 }
 
 /** Colours from rare to frequent. */

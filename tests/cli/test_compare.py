@@ -1,0 +1,234 @@
+"""`labelspace compare`: what it writes and prints, and what is left of it when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from labelspace.cli.compare import _print_report, data_set_name
+
+# Takes hours: long enough to be stopped in.
+ENDLESS = (
+    "--set",
+    "glas.epochs=100000000",
+    "--set",
+    "glas.patience=100000000",
+    "--set",
+    "glas.dim=2",
+)
+
+
+@pytest.fixture
+def compare(shop, command):
+    def run(*arguments):
+        data = ("--train", shop / "train.jsonl", "--test", shop / "test.jsonl")
+        return command("compare", *data, *arguments)
+
+    return run
+
+
+@pytest.fixture
+def report():
+    """A report with long names and figures, as `compare` makes it."""
+    metrics = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
+    costs = ("train_s", "batch_ms", "one_ms_p50", "one_ms_p99", "model_mb", "peak_mb")
+    names = ("hierarchicalxc", "omikuji", "omikuji-bonsai")
+    found = [
+        {
+            "name": name,
+            "kind": "method",
+            "params": {},
+            **{key: 100.0 - place / 7 - i / 3 for i, key in enumerate(metrics)},
+            **{key: 98765.4 / 7**i + place for i, key in enumerate(costs)},
+            "ECE": 1.25 + place,
+        }
+        for place, name in enumerate(names)
+    ]
+    return {"settings": {"seeds": [0]}, "entrants": found}
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_tables_are_whole_on_a_terminal_of_80_columns(report, repeated, monkeypatch, capsys):
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80"), ("TERM", "dumb")):
+        monkeypatch.setenv(name, value)
+    accuracy = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "ECE")
+    if repeated:
+        report["settings"]["seeds"] = [0, 1, 2]
+        for entrant in report["entrants"]:
+            entrant["std"] = {key: entrant[key] / 9 for key in accuracy}
+    _print_report(report)
+    out = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert "…" not in out
+    for entrant in report["entrants"]:
+        rows = " ".join(
+            line for line in out.splitlines() if line.startswith(f"│ {entrant['name']} ")
+        )
+        for key in accuracy:
+            deviation = f" ± {entrant['std'][key]:.2f}" if repeated else ""
+            assert f" {entrant[key]:.2f}{deviation} " in rows
+        assert f" {entrant['train_s']:,.0f} " in rows
+    assert all(f" {key} " in out for key in accuracy)
+    assert "nDCG@1" not in out  # it is P@1
+    assert ("sample standard deviation (n - 1) over 3 runs" in out) == repeated
+
+
+def test_a_report_in_every_form(compare, shop):
+    code, out, err = compare(
+        *("--methods", "most-common", "--json", shop / "r.json", "--html", shop / "r.html")
+    )
+    assert code == 0, err
+    found = json.loads((shop / "r.json").read_text())
+    (entrant,) = found["entrants"]
+    assert found["data"]["name"] == shop.name
+    assert f"<h1>{shop.name}</h1>" in (shop / "r.html").read_text()
+    assert f"{entrant['P@1']:.2f}" in out
+    # A line when a run begins, and one when an entrant has ended.
+    assert "  most-common, seed 0: started\n  most-common: P@1" in err
+    assert {each.name for each in shop.iterdir()} == {
+        "train.jsonl",
+        "test.jsonl",
+        "r.json",
+        "r.html",
+    }
+
+
+def test_one_failure_among_others_is_a_warning(compare, shop):
+    # There is no taxonomy.
+    failing = ("--methods", "hierarchicalxc,most-common", "--set", "hierarchicalxc.tree=taxonomy")
+    code, out, err = compare(*failing, "--json", shop / "r.json", "--html", shop / "r.html")
+    assert code == 0, err
+    assert "warning: hierarchicalxc failed" in err
+    one, other = json.loads((shop / "r.json").read_text())["entrants"]
+    assert one["name"] == "hierarchicalxc"
+    assert "taxonomy" in one["error"]
+    assert one["error"] in " ".join(out.split())
+    assert other["P@1"] > 0
+    assert f"{other['P@1']:.2f}" in out
+    assert "taxonomy" in (shop / "r.html").read_text()
+    assert not (shop / "r.json.state").exists()
+
+
+def test_where_all_fail_the_report_is_written_and_the_code_is_1(compare, shop):
+    bad = ("--methods", "most-common", "--features", "sentences:/no/such/model")
+    code, _, err = compare(*bad, "--json", shop / "r.json")
+    assert code == 1
+    assert "every entrant failed" in err
+    (entrant,) = json.loads((shop / "r.json").read_text())["entrants"]
+    assert entrant["name"] == "most-common"
+    assert "/no/such/model" in entrant["error"]
+
+
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_a_place_that_cannot_be_written_is_found_before_anything_runs(compare, shop, option):
+    for place, why in ((shop / "no" / "x", "No such file"), (shop, "directory")):
+        code, _, err = compare("--methods", "most-common", option, place)
+        assert code == 1
+        assert str(place) in err
+        assert why in err
+        assert "started" not in err
+
+
+def test_called_wrongly(compare, shop):
+    for wrong, why in (
+        (("--methods", "knn", "--set", "glas.dim=5"), "not among the methods"),
+        (("--methods", ""), "nothing to compare"),
+        (("--methods", "knn", "--resume"), "--state FILE"),
+        (("--methods", "knn", "--propensity", "x"), "two numbers"),
+    ):
+        code, _, err = compare(*wrong)
+        assert code == 2, err
+        assert why in err
+    (shop / "r.json.state").write_text("")
+    code, _, err = compare("--methods", "knn", "--json", shop / "r.json")
+    assert code == 1
+    assert "--resume goes on with it, --restart drops it" in err
+
+
+def test_the_default_method_is_compared_by_default(command):
+    assert "[default: fusion,knn]" in " ".join(command("compare", "--help")[1].split())
+
+
+def test_a_data_set_has_the_name_of_its_folder_or_file(tmp_path, monkeypatch):
+    folder = tmp_path / "bibtex"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert data_set_name(folder) == data_set_name(Path()) == "bibtex"
+    assert data_set_name(folder / "train.txt.gz") == data_set_name(Path("train.txt")) == "bibtex"
+    assert data_set_name(folder / "shop.parquet") == "shop"
+
+
+def children(pid):
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(true):
+    deadline = time.monotonic() + 120  # a busy machine is slow to start processes
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_comparison_leaves_its_finished_runs_and_nothing_else(
+    shop, how, compare, monkeypatch
+):
+    pytest.importorskip("torch", reason="extra 'neural' is not installed")
+    temporary, kept = shop / "tmp", shop / "r.json.state"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "labelspace", "compare", "--train", str(shop / "train.jsonl")),
+            *("--test", str(shop / "test.jsonl"), "--json", str(shop / "r.json")),
+            *("--methods", "most-common,glas", *ENDLESS),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        # A shell's background job is started with Ctrl-C ignored, and so would this be.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        lines = iter(process.stderr.readline, "")
+        assert any("glas, seed 0: started" in line for line in lines)
+        wait_until(lambda: children(process.pid))
+        (child,) = children(process.pid)
+        process.send_signal(how)
+        error = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+        process.communicate()
+    wait_until(lambda: not alive(child))
+    left = list(temporary.glob("labelspace-compare-*"))
+    if how == signal.SIGKILL:
+        assert len(left) == 1
+    else:
+        assert process.returncode == 128 + how
+        assert f"kept in {kept}: repeat the command with --resume" in error
+        assert "Traceback" not in error
+        assert not left
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    code, _, error = compare("--methods", "most-common", "--json", shop / "r.json", "--resume")
+    assert code == 0, error
+    assert "started" not in error
+    assert not list(temporary.glob("labelspace-compare-*"))
+    assert not kept.exists()
+    (entrant,) = json.loads((shop / "r.json").read_text())["entrants"]
+    assert entrant["name"] == "most-common"
