@@ -10,7 +10,10 @@ Names are loaded when they are first used, so that importing the package costs n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from labelspace import _compiled
 from labelspace._version import __version__
+
+_compiled.choose_folder()
 
 if TYPE_CHECKING:
     from labelspace.data import Columns, read, read_split
