@@ -33,6 +33,8 @@ class FeaturePipeline:
     def __init__(
         self, text: TextFeatures | None, n_numeric: int = 0, numbers: Numbers | None = None
     ) -> None:
+        if isinstance(text, type):
+            raise ParameterError(f"features={text.__name__}: expected {text.__name__}(), an object")
         if text is None and n_numeric < 1:
             raise ParameterError("no features: texts are not used and there are no numeric ones")
         self.text = text
@@ -142,7 +144,15 @@ class FeaturePipeline:
 
 def pipeline_for(dataset: Dataset, spec: str | TextFeatures) -> FeaturePipeline:
     """An unfitted pipeline for what the data has; `spec` says how its texts become vectors."""
-    text = make_features(spec)
+    if isinstance(spec, str):
+        text = make_features(spec)
+    elif spec is None or hasattr(spec, "fit_transform"):
+        text = spec
+    else:
+        raise ParameterError(
+            f"features={spec!r}: expected a name such as 'tfidf', or an object that makes vectors "
+            "of texts, such as Tfidf()"
+        )
     if dataset.texts is None:
         text = None
     return FeaturePipeline(text, dataset.n_features or 0)

@@ -6,7 +6,6 @@ so that a single request is not slowed by its features.
 
 from __future__ import annotations
 
-import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,18 +16,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
-from labelspace.checks import are_numbers, expect
 from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 
-logger = logging.getLogger(__name__)
-
-_NO_TERMS: dict[Kind, str] = {
-    "word": "the texts have no words of two or more letters: name other text columns (--text), "
-    "or take runs of characters as features (--features chars)",
-    "char": "the texts are empty: name other text columns (--text)",
-}
 _BLOCK = 8192  # texts counted at a time, to bound memory
+_FEW_TEXTS = 100  # in fewer, a term need not occur twice where none does
 _COLUMN_BITS = 32  # a key is a row above this many bits of column
 
 
@@ -39,7 +31,8 @@ class Tfidf:
     word_ngrams   shortest and longest run of words, or None for no words
     char_ngrams   the same for characters within words, such as (3, 5), or None
     sublinear     count a term's repetitions as 1 + log(count)
-    min_df        drop terms found in fewer training texts than this, unless none would be left
+    min_df        drop terms found in fewer training texts than this; where that would drop all
+                  terms of fewer than 100 texts, all are kept
     max_features  keep only so many terms of each kind, the most frequent ones
     lowercase     fold case first
     norm          "l2" gives every row length 1, words and characters weighing the same
@@ -104,11 +97,10 @@ class Tfidf:
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """The inverse of `state`; JSON may have turned pairs into lists."""
         tfidf = cls(**with_pairs(params["parameters"]))
-        for kind, cut in tfidf._cutters().items():
-            terms, idf = params["vocabulary"][kind], arrays[f"idf.{kind}"]
-            holds = isinstance(terms, list) and all(isinstance(term, str) for term in terms)
-            expect(holds and are_numbers(idf, len(terms)), "the terms do not fit their weights")
-            tfidf._vocabularies.append(_Vocabulary(kind, cut, terms, idf))
+        tfidf._vocabularies = [
+            _Vocabulary(kind, cut, params["vocabulary"][kind], arrays[f"idf.{kind}"])
+            for kind, cut in tfidf._cutters().items()
+        ]
         return tfidf
 
     def _fitted(self) -> list[_Vocabulary]:
@@ -181,16 +173,20 @@ def _learn_vocabulary(
     found.default_factory = found.__len__  # a new term gets the next column
     counts = _count(texts, lambda text: map(found.__getitem__, cut(text)), found)
     df = np.bincount(counts.indices, minlength=len(found))
-    if not len(df):
-        raise InputError(_NO_TERMS[kind])
-    if df.max() < min_df:
-        logger.warning("no %s is in %d texts: those in %d are kept", kind, min_df, df.max())
-    enough = (df >= min(min_df, df.max())).tolist()
+    if len(texts) < _FEW_TEXTS and df.max(initial=0) < min_df:
+        min_df = 1
+    enough = (df >= min_df).tolist()
     kept = sorted((term, column) for term, column in found.items() if enough[column])
     if max_features is not None and len(kept) > max_features:
         totals = np.bincount(counts.indices, weights=counts.data, minlength=len(found))
         kept.sort(key=lambda pair: -totals[pair[1]])  # stable: ties go to the first term
         kept = sorted(kept[:max_features])
+    if not kept:
+        raise InputError(
+            f"no {kind} term occurs in {min_df} or more of the {len(texts)} texts: "
+            "check that they are not empty and that the right column is read, choose features "
+            "that need no repeated terms, such as hashing, or set Tfidf(min_df=1)"
+        )
     columns = [column for _, column in kept]
     idf = np.log((1.0 + len(texts)) / (1.0 + df[columns])) + 1.0
     vocabulary = _Vocabulary(kind, cut, [term for term, _ in kept], idf.astype(np.float32))
