@@ -123,17 +123,17 @@ def named_by_folder(dataset: Dataset, path: Path, *, may_widen: bool) -> Dataset
         return dataset
 
 
-def with_taxonomy(dataset: Dataset, choice: PathLike | None, path: Path | None) -> Dataset:
+def with_taxonomy(dataset: Dataset, choice: PathLike | None, path: object) -> Dataset:
     """The dataset with the hierarchy that was asked for, "auto" being one beside the file.
 
-    A hierarchy from category paths is replaced only by one that is named; beside a table in memory,
-    which has no path, there is none.
+    A hierarchy from category paths is replaced only by one that is named. Nothing lies beside what
+    is not a path, such as a table in memory.
     """
     if choice is None:
         return replace(dataset, taxonomy=None)
     if choice != "auto":
         files = [at_rest(choice)]
-    elif dataset.taxonomy is not None or path is None or isinstance(path, Spooled):
+    elif dataset.taxonomy is not None or isinstance(path, Spooled) or not isinstance(path, Path):
         return dataset
     else:
         candidates = (own_file(path, HIERARCHY_FILE), path.with_name(HIERARCHY_FILE))

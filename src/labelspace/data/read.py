@@ -74,10 +74,9 @@ def read(
 ) -> Dataset:
     """A whole file: JSON lines, CSV, TSV, Parquet, XC text, a matrix pair or svmlight.
 
-    A table in memory is read by the rules for files: a DataFrame (pandas, polars), another object
-    with the Arrow interface, or a list of dictionaries.
-
-    source          a file, or a pipe, which is read once; "-" is standard input
+    source          a file or a pipe, which is read once; "-" is standard input; or a table in
+                    memory: a DataFrame (pandas, polars), another object with the Arrow interface,
+                    or a list of dictionaries
     columns         which columns of a table mean what
     label_names     the known labels, in order; without them a table's labels are sorted by name,
                     and numbered labels have the names in FILE.labels.txt or labels.txt beside
@@ -102,9 +101,9 @@ def read(
         n_labels=n_labels,
         zero_based=zero_based,
     )
-    if not frames.is_path(source):
-        return with_taxonomy(_load(source, IN_MEMORY, options), options.taxonomy, None)
-    place = at_rest(cast(PathLike, source))
+    place = _place(source)
+    if not isinstance(place, Path):
+        return with_taxonomy(_load(place, IN_MEMORY, options), options.taxonomy, None)
     if place.is_dir():
         message = "expected a file, not a directory: name one of its files"
         raise DataError(f"{message}, such as {place / 'train.txt'}", path=place)
@@ -143,9 +142,9 @@ def iter_batches(
         n_features=n_features,
         n_labels=n_labels,
     )
-    if not frames.is_path(source):
-        return Table(source, IN_MEMORY, options).batches(batch_size)
-    place = at_rest(cast(PathLike, source))
+    place = _place(source)
+    if not isinstance(place, Path):
+        return Table(place, IN_MEMORY, options).batches(batch_size)
     kind = recognise(place)
     if kind in TABLE_FORMATS:
         return Table(place, kind, options).batches(batch_size)
@@ -269,15 +268,14 @@ def _stem(path: Path) -> str:
 
 
 def _place(source: frames.Source) -> Any:
-    """A file's path; a table in memory stays what it is."""
+    """Return a file's path; a table in memory stays what it is."""
     return at_rest(cast(PathLike, source)) if frames.is_path(source) else source
 
 
-def _load(source: Any, kind: str, options: ReadOptions) -> Dataset:
+def _load(path: Any, kind: str, options: ReadOptions) -> Dataset:
     """The file or table without a hierarchy and without the names of a folder."""
     if kind in TABLE_FORMATS:
-        return Table(source, kind, options).read()
-    path: Path = source
+        return Table(path, kind, options).read()
     numbering, n_features = Numbering(path, options), options.n_features
     if kind == "matrix":
         pair = xc.read_pair(*_pair_files(path, options.require_labels))
@@ -332,30 +330,31 @@ def _checked(dataset: Dataset, n_features: int | None, n_labels: int | None = No
 
 
 def _load_two(
-    train_source: Any, test_source: Any, options: ReadOptions, names_file: Path | None = None
+    train_path: Any, test_path: Any, options: ReadOptions, names_file: Path | None = None
 ) -> tuple[Dataset, Dataset]:
-    paths = [each if isinstance(each, Path) else None for each in (train_source, test_source)]
-    kinds = tuple(IN_MEMORY if path is None else recognise(path) for path in paths)
+    sources = train_path, test_path
+    kinds = [recognise(each) if isinstance(each, Path) else IN_MEMORY for each in sources]
     are_names = [kind in TABLE_FORMATS for kind in kinds]
     if are_names[0] != are_names[1]:
         here, there = ("names", "numbers") if are_names[1] else ("numbers", "names")
-        message = f"the labels here are {here}, but those in {paths[0] or frames.NAME} are {there}"
-        raise DataError(f"{message}: use one format for both", path=paths[1] or frames.NAME)
+        called = [each if isinstance(each, Path) else frames.NAME for each in sources]
+        message = f"the labels here are {here}, but those in {called[0]} are {there}"
+        raise DataError(f"{message}: use one format for both files", path=called[1])
     load = _load_tables if are_names[0] else _load_numbered
-    train, test = load((train_source, test_source), kinds, options, names_file)
+    train, test = load(sources, (kinds[0], kinds[1]), options, names_file)
     return (
-        with_taxonomy(train, options.taxonomy, paths[0]),
-        with_taxonomy(test, options.taxonomy, paths[1]),
+        with_taxonomy(train, options.taxonomy, train_path),
+        with_taxonomy(test, options.taxonomy, test_path),
     )
 
 
 def _load_tables(
-    sources: tuple[Any, Any], kinds: tuple[str, ...], options: ReadOptions, _: Path | None
+    paths: tuple[Any, Any], kinds: tuple[str, str], options: ReadOptions, _: Path | None
 ) -> tuple[Dataset, Dataset]:
-    train = _load(sources[0], kinds[0], options)
+    train = _load(paths[0], kinds[0], options)
     width = train.n_features if options.n_features is None else options.n_features
     further = replace(_known_from(train, options), n_features=width)
-    return train, _load(sources[1], kinds[1], further)
+    return train, _load(paths[1], kinds[1], further)
 
 
 def _known_from(train: Dataset, options: ReadOptions) -> ReadOptions:
@@ -366,7 +365,7 @@ def _known_from(train: Dataset, options: ReadOptions) -> ReadOptions:
 
 def _load_numbered(
     paths: tuple[Path, Path],
-    kinds: tuple[str, ...],
+    kinds: tuple[str, str],
     options: ReadOptions,
     names_file: Path | None,
 ) -> tuple[Dataset, Dataset]:
