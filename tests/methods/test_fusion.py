@@ -254,7 +254,7 @@ def test_copies_that_train_side_by_side_are_those_that_train_alone():
 
 def judged(monkeypatch, *plan):
     """A fusion of these steps."""
-    monkeypatch.setattr(fusion, "steps", lambda *_: list(plan))
+    monkeypatch.setattr(fusion, "plans", lambda *_: [list(plan)])
     return Fusion(shortlist=6)
 
 
@@ -270,7 +270,7 @@ def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
         assert len(own) == len(named)
         assert set(own) == named
     linear = model.members_[2]
-    raw = linear.score(X, by_judge.labels)
+    raw = linear.margins(X, by_judge.labels)
     listed = by_judge.labels >= 0
     slope, offset = linear.numbers_[1:]
     expected = 1 / (1 + np.exp(-(slope * raw[listed] + offset)))

@@ -158,10 +158,10 @@ def test_margins_of_given_labels():
     X, Y = planted()
     model = Linear()
     with pytest.raises(NotFittedError):
-        model.score(X, np.zeros((120, 1), int))
+        model.margins(X, np.zeros((120, 1), int))
     model.fit(X, Y)
     best_of_all, margins = model.ranker_.best(X, 3)
-    np.testing.assert_allclose(model.score(X, best_of_all), margins, atol=1e-5)
+    np.testing.assert_allclose(model.margins(X, best_of_all), margins, atol=1e-5)
 
 
 def test_pruning_leaves_fewer_weights():

@@ -311,9 +311,8 @@ class Fusion(Method):
             ),
             key=lambda needs: sum(needs.values()),
         )
-        data = 8 * (shape.feature_nnz + shape.label_nnz) + 16 * shape.points
         return {
-            "the cut, and near duplicates across it": 4 * data + 12 * shape.features,
+            "the cut, and near duplicates across it": 4 * shape.data_bytes + 12 * shape.features,
             **{purpose: params["ensemble"] * size for purpose, size in members.items()},
         }
 

@@ -60,6 +60,8 @@ class Hyperbolic(Method):
 
     name: ClassVar[str] = "hyperbolic"
     summary: ClassVar[str] = "examples and labels in the Poincare ball, near examples vote"
+    # At the rim of the ball, 16 bits would push points out of it.
+    full_precision: ClassVar[tuple[str, ...]] = ("points", "labels", "centres")
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "dim": integer("dimension of the space", low=1, high=4096),
         "geometry": choice("of the space; all else is the same", *GEOMETRIES),
