@@ -384,6 +384,7 @@ class DXML(Method):
         mean = shape.label_nnz / max(1, shape.points)
         labels = min(float(shape.labels), size * mean)
         needs = {
+            "the data, cut in two": shape.data_bytes,
             "the encoders, moments and the best so far": 16 * n_learners * shape.features * first,
             "the examples' points": 8 * n_learners * shape.points * (dim + max(first, dim)),
             "votes within a batch": int(16 * size * (2 * size + labels)),

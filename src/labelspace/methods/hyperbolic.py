@@ -356,6 +356,7 @@ class Hyperbolic(Method):
         first = (*params["hidden"], dim)[0]
         in_batch = min(shape.labels, 8 * params["batch_size"]) + params["n_negatives"]
         return {
+            "the data, cut in two": shape.data_bytes,
             "maps: weights, moments and the best so far": 4 * (3 + n) * shape.features * first,
             "label points: weights, moments and the best so far": 4 * (3 + n) * shape.labels * dim,
             "points of the examples and search": 8 * (n + 1) * shape.points * dim,

@@ -223,7 +223,8 @@ class Linear(Method):
         seen = min(float(shape.features), 20.0 * per_example)
         needs = {
             "weights of the labels": int(24 * shape.labels * seen),
-            "a dense vector a thread": 12 * shape.features * cores() + 24 * shape.points,
+            "examples, cut in two and of length 1": 2 * shape.data_bytes + 16 * shape.feature_nnz,
+            "dense vectors of each thread": (12 * shape.features + 24 * shape.points) * cores(),
         }
         if kind == "all":  # all labels are scored by weights that are laid out feature by feature
             by_feature = 8.0 * shape.labels * seen
