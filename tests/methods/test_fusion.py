@@ -392,7 +392,7 @@ def test_estimates_count_every_copy_of_a_member_and_the_largest_plan():
     alone, twice = needs(members="linear"), needs(members="linear,linear")
     copies = needs(members="linear", ensemble=3)
     for purpose in alone:
-        times = (1, 1) if "cut" in purpose else (2, 3)
+        times = (2, 3) if purpose.startswith("linear: ") else (1, 1)
         assert (twice[purpose], copies[purpose]) == tuple(t * alone[purpose] for t in times)
     # All 33,000 call for a space, the nine tenths that are trained on for a tree and neighbours.
     of_all, of_most = (steps("auto", planned) for planned in (shape, after_cut(shape, 0.1)))

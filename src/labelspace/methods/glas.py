@@ -367,13 +367,14 @@ class GLaS(Method):
         dim = dimension(params["dim"], shape.labels)
         first = (*params["hidden"], dim)[0]
         batch = batch_of(params["batch_size"], shape.points)
-        candidates = shape.labels if params["negatives"] == "all" else 8 * batch
+        drawn = 8 * batch + params["n_negatives"]
+        candidates = shape.labels if params["negatives"] == "all" else min(drawn, shape.labels)
         needs = {
             "the data, cut in two": shape.data_bytes,
             "the encoder, moments and the best so far": 16 * shape.features * first,
             "label vectors, moments and the best so far": 20 * shape.labels * dim,
             "label vectors as they are searched": 12 * shape.labels * dim,
-            "scores of a batch": 12 * batch * (candidates + params["n_negatives"]),
+            "scores of a batch": 12 * batch * candidates,
             "the search index": index_bytes(shape.labels, dim + 1),
         }
         if params["regulariser"] in ("glas", "laplacian") and params["lam"] > 0:
