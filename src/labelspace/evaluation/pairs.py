@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.evaluation.metrics import RankedLabels
-from labelspace.sparse import checked_labels
+from labelspace.sparse import checked_labels, hits_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,5 @@ class Pairs:
         scores = np.asarray(ranking.scores, np.float32)[rows, places]
         known = ranked < truth.shape[1]  # labels beyond are no true ones
         hits = np.zeros(len(ranked), bool)
-        if known.any():  # scipy gives a matrix for an empty selection
-            hits[known] = np.asarray(truth[rows[known], ranked[known]]).ravel() > 0
+        hits[known] = hits_of(truth, rows[known], ranked[known])
         return cls(scores, ranked, hits, truth)

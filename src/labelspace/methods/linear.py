@@ -24,7 +24,7 @@ from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
-from labelspace.methods.linear_ranker import LinearRanker
+from labelspace.methods.linear_ranker import DENSE, LinearRanker
 from labelspace.methods.linear_shortlist import Shortlister, as_candidates
 from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integer, number
 from labelspace.methods.ranking import Ranking
@@ -111,6 +111,8 @@ class Linear(Method):
         rows, held = np.split(order, [X.shape[0] - round(share * X.shape[0])])
         rows.sort()
         valid = data.valid or (X[held], Y[held])
+        # Decided once, by all examples: what is calibrated below holds for one kind alone.
+        self.kind_ = self.negatives or usual_negatives(Shape.of(X, Y))
         self.numbers_ = np.array([UNTRIED_SHARE, 1.0, 0.0])
         blocks = kept_blocks(data.callbacks, "part", data.identity)
         self._learn(X[rows], Y[rows], data.callbacks, blocks)
@@ -127,13 +129,12 @@ class Linear(Method):
         callbacks: Sequence[Callback] = (),
         blocks: Blocks | None = None,
     ) -> None:
-        kind = self.negatives or usual_negatives(Shape.of(X, Y))
         self.shortlister_, candidates = None, None
-        if kind == "hard":
+        if self.kind_ == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
             listed, _ = self.shortlister_.search(X, min(self.shortlist, Y.shape[1]))
             candidates = as_candidates(listed, Y.shape[1])
-        usual = 10.0 if self.loss == "logistic" else 0.5 if kind == "all" else 1.0
+        usual = 10.0 if self.loss == "logistic" else 0.5 if self.kind_ == "all" else 1.0
         self.ranker_ = LinearRanker.fit(
             *(X, Y, candidates),
             loss="logistic" if self.loss == "logistic" else "squared_hinge",
@@ -186,7 +187,7 @@ class Linear(Method):
     def drop_search(self) -> None:
         self.shortlister_ = None
 
-    def score(self, X: Any, candidates: np.ndarray) -> np.ndarray:
+    def margins(self, X: Any, candidates: np.ndarray) -> np.ndarray:
         """<w_l, x> + b_l of each example's candidates (n, k), -inf where a candidate is -1."""
         self._check_fitted()
         return self.ranker_.score(as_csr(checked_features(X, self.n_features_in_)), candidates)
@@ -208,13 +209,14 @@ class Linear(Method):
     def facts(self) -> dict[str, Any]:
         weights = self.ranker_.weights
         return {
-            "negatives": "all" if self.shortlister_ is None else "hard",
+            "negatives": self.kind_,
             "weights a label": round(weights.nnz / weights.shape[0], 1),
         }
 
     def state(self) -> dict[str, np.ndarray]:
         listed = {} if self.shortlister_ is None else self.shortlister_.state()
-        return {**self.ranker_.state(), **listed, "numbers": self.numbers_}
+        hard = np.array([self.kind_ == "hard"], np.uint8)
+        return {**self.ranker_.state(), **listed, "numbers": self.numbers_, "hard": hard}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         sizes = self.n_labels_, self.n_features_in_
@@ -222,6 +224,9 @@ class Linear(Method):
         self.shortlister_ = Shortlister.restore(arrays, *sizes) if OFFSETS in arrays else None
         self.numbers_ = arrays["numbers"]
         expect(are_numbers(self.numbers_, 3), "the calibration is not three numbers")
+        # Files of version 0.1.0 do not hold the kind.
+        hard = bool(arrays["hard"][0]) if "hard" in arrays else OFFSETS in arrays
+        self.kind_ = "hard" if hard else "all"
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -231,8 +236,14 @@ class Linear(Method):
         seen = min(float(shape.features), 20.0 * per_example)
         needs = {
             "weights of the labels": int(24 * shape.labels * seen),
-            "a dense vector a thread": 12 * shape.features * cores() + 24 * shape.points,
+            "examples, cut in two and of length 1": 2 * shape.data_bytes + 16 * shape.feature_nnz,
+            "dense vectors of each thread": (12 * shape.features + 24 * shape.points) * cores(),
         }
+        if kind == "all":  # all labels are scored by weights that are laid out feature by feature
+            by_feature = 8.0 * shape.labels * seen
+            if seen >= DENSE * shape.features:
+                by_feature += 4.0 * shape.labels * shape.features
+            needs["weights by feature"] = int(by_feature)
         if kind == "hard":
             k = min(params["shortlist"], shape.labels)
             needs["short lists"] = 36 * shape.points * k
