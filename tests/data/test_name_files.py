@@ -124,7 +124,9 @@ def test_svmlight_has_as_many_labels_as_names(tmp_path: Path) -> None:
     assert read(path).labels.shape == (2, 3)
 
 
-def test_a_file_with_names_of_its_own_is_matched_by_name(tmp_path: Path) -> None:
+def test_a_file_with_names_of_its_own_is_matched_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = put(tmp_path / "a.txt", XC)
     put(tmp_path / "a.txt.labels.txt", "z\ny\nx\n")
     known = ["x", "w", "z"]
@@ -135,6 +137,7 @@ def test_a_file_with_names_of_its_own_is_matched_by_name(tmp_path: Path) -> None
         read(path, label_names=["x", "w"])
     dropped = read(path, label_names=["x", "w"], unknown_labels="drop")
     np.testing.assert_array_equal(dropped.labels.toarray(), [[1, 0], [0, 0]])
+    assert "a.txt: 1 unknown labels were dropped" in caplog.text
     extended = read(path, label_names=["x", "w"], unknown_labels="extend")
     assert extended.label_names == ("x", "w", "z")
     (batch,) = iter_batches(path, label_names=known)

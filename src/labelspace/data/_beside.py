@@ -76,7 +76,11 @@ class Numbering:
                 raise _misfit(own, dataset, self._file)
             own = None
         if own is not None and self._vocabulary is not None:
-            return _renumbered(dataset, own, self._vocabulary)
+            dataset = _renumbered(dataset, own, self._vocabulary)
+            if self._vocabulary.dropped and options.require_labels:
+                dropped = self._vocabulary.dropped
+                logger.warning("%s: %d unknown labels were dropped", dataset.source, dropped)
+            return dataset
         wanted = options.label_count
         if wanted is not None and wanted != dataset.n_labels:
             if options.require_labels:
@@ -161,8 +165,9 @@ def _renumbered(dataset: Dataset, own: list[str], vocabulary: Vocabulary) -> Dat
     rows = np.repeat(np.arange(len(dataset)), np.diff(labels.indptr))
     columns = new_id[labels.indices]
     known = columns >= 0
+    vocabulary.dropped = int(np.count_nonzero(~known))
     ones = np.ones(np.count_nonzero(known), np.float32)
     shape = (len(dataset), len(vocabulary.index))
     matrix = csr_matrix((ones, (rows[known], columns[known])), shape=shape)
     matrix.sort_indices()
-    return replace(dataset, labels=matrix, label_names=tuple(vocabulary.index))
+    return replace(dataset, labels=matrix, label_names=vocabulary.names())

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace.checks import are_numbers, expect
 from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 
@@ -97,10 +98,11 @@ class Tfidf:
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """The inverse of `state`; JSON may have turned pairs into lists."""
         tfidf = cls(**with_pairs(params["parameters"]))
-        tfidf._vocabularies = [
-            _Vocabulary(kind, cut, params["vocabulary"][kind], arrays[f"idf.{kind}"])
-            for kind, cut in tfidf._cutters().items()
-        ]
+        for kind, cut in tfidf._cutters().items():
+            terms, idf = params["vocabulary"][kind], arrays[f"idf.{kind}"]
+            holds = isinstance(terms, list) and all(isinstance(term, str) for term in terms)
+            expect(holds and are_numbers(idf, len(terms)), "the terms do not fit their weights")
+            tfidf._vocabularies.append(_Vocabulary(kind, cut, terms, idf))
         return tfidf
 
     def _fitted(self) -> list[_Vocabulary]:
