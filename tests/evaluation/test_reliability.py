@@ -65,7 +65,7 @@ def test_titles_with_dollar_signs_are_drawn_as_they_are():
     found = reliability(ranking, csr_matrix(np.ones((1, 1), np.float32)))
     assert reliability_picture(found, title, "png").startswith(b"\x89PNG")
     assert b"<svg" in reliability_page(found, title)
-    assert b"<svg" in curves_page([{"epoch": 1, "loss": 0.5}], title)
+    assert b"<svg" in curves_page({"epochs": [{"epoch": 1, "loss": 0.5}]}, title)
 
 
 def test_nothing_to_draw_is_an_error_of_ours():
