@@ -25,10 +25,10 @@ from labelspace.data.columns import (
     FEATURE_VALUES,
     FEATURES,
     Columns,
-    Gatherer,
     RowParser,
 )
 from labelspace.data.dataset import Dataset
+from labelspace.data.gatherer import Gatherer
 from labelspace.data.vocabulary import UNKNOWN_LABELS, Vocabulary
 from labelspace.errors import DataError, MemoryBudgetError, ParameterError
 
