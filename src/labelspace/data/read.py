@@ -28,6 +28,7 @@ from labelspace.data.tables import (
 )
 from labelspace.data.taxonomy import find_taxonomy
 from labelspace.errors import DataError, ParameterError
+from labelspace.files import checked_path
 
 NAMES_FILE = "labels.txt"
 
@@ -81,7 +82,7 @@ def read(
         n_labels=n_labels,
         zero_based=zero_based,
     )
-    place = Path(path)
+    place = checked_path(path)
     if place.is_dir():
         raise DataError("this is a directory; read_split reads its train and test set", path=place)
     dataset = _load(place, recognise(place), options)
@@ -115,7 +116,7 @@ def iter_batches(
         n_features=n_features,
         n_labels=n_labels,
     )
-    place = Path(path)
+    place = checked_path(path)
     kind = recognise(place)
     if kind in TABLE_FORMATS:
         return Table(place, kind, options).batches(batch_size)
@@ -149,7 +150,7 @@ def read_split(
     The further options are those of `read`.
     """
     asked = ReadOptions(**options)
-    place = Path(directory_or_train)
+    place = checked_path(directory_or_train)
     if test is not None:
         sets = _load_two(place, Path(test), asked)
         folders = (place.parent, Path(test).parent)
@@ -167,7 +168,7 @@ def read_split(
 def write(dataset: Dataset, path: PathLike, format: str | None = None) -> None:
     """Write XC text (.txt), JSON lines or Parquet, as the suffix or `format` says; .gz zips."""
     writers = {"xc": xc.write_xc, "jsonl": write_jsonl, "parquet": write_parquet}
-    place = Path(path)
+    place = checked_path(path)
     kind = format or {".txt": "xc", ".jsonl": "jsonl", ".parquet": "parquet"}.get(_suffix(place))
     if kind not in writers:
         message = f"format={format!r}" if format else f"{place.name}: the suffix says no format"
