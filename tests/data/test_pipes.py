@@ -176,7 +176,7 @@ def test_what_is_neither_a_file_nor_a_pipe() -> None:
     with pytest.raises(DataError, match="a device, expected a file or a pipe"):
         read("/dev/zero")
     with pytest.raises(DataError, match="not the name of a file"):
-        read("a\0b")
-    for nothing in (None, 5):
+        read("a\ud800b")
+    for nothing in (None, 5, "a\0b"):
         with pytest.raises(ParameterError):
             read(nothing)  # type: ignore[arg-type]

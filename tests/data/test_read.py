@@ -402,3 +402,10 @@ def test_eurlex_labels_without_features(shared_data) -> None:
     train, test = read_split(shared_data("eurlex-4k-labels"))
     assert train.features is None
     assert [s.labels.shape for s in (train, test)] == [(15539, 3993), (3809, 3993)]
+
+
+@pytest.mark.parametrize("path", [None, 5, "a\0b"])
+def test_what_is_no_path_is_our_error(path):
+    for reader in (read, read_split, iter_batches):
+        with pytest.raises(ParameterError, match=r"path=|expected a file"):
+            reader(path)

@@ -8,7 +8,13 @@ import sys
 import numpy as np
 import pytest
 
-from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.errors import (
+    InputError,
+    MissingExtraError,
+    ModelFormatError,
+    NotFittedError,
+    ParameterError,
+)
 from labelspace.features import SentenceVectors
 
 transformers = pytest.importorskip("transformers")
@@ -108,3 +114,68 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"labelspace\[sentences\]"):
         SentenceVectors(source=place).fit(TEXTS)
+
+
+def changed(state, **settings):
+    params, arrays = json.loads(json.dumps(state[0])), dict(state[1])
+    params["encoder"]["config"] |= settings
+    return params, arrays
+
+
+def test_of_a_saved_configuration_only_known_settings_are_used(tmp_path):
+    features = SentenceVectors(source=write_encoder(tmp_path / "e")).fit(TEXTS)
+    harmful = {
+        "auto_map": {"AutoModel": "x--y.Z"},
+        "quantization_config": {"quant_method": "gptq"},
+        "attn_implementation": "kernels-community/flash-attn",
+    }
+    again = SentenceVectors.from_state(*changed(features.state(), **harmful))
+    assert (again.transform(TEXTS) != features.transform(TEXTS)).nnz == 0
+    assert "auto_map" not in features.state()[0]["encoder"]["config"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model_type": "timm_backbone"},
+        {"model_type": None},
+        {"num_hidden_layers": 10**8},
+        {"num_hidden_layers": 3},
+        {"vocab_size": 2**25},
+        {"hidden_size": 32},
+    ],
+)
+def test_a_saved_configuration_that_does_not_fit_is_refused(tmp_path, settings):
+    features = SentenceVectors(source=write_encoder(tmp_path / "e")).fit(TEXTS)
+    with pytest.raises(ModelFormatError):
+        SentenceVectors.from_state(*changed(features.state(), **settings))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "5", json.dumps({"normalizer": {"type": "Replace", "pattern": {"Regex": "a+" * 600}}})],
+)
+def test_a_saved_tokenizer_that_is_none_is_refused(tmp_path, text):
+    features = SentenceVectors(source=write_encoder(tmp_path / "e")).fit(TEXTS)
+    params, arrays = features.state()
+    arrays["tokenizer"] = np.frombuffer(text.encode(), np.uint8)
+    with pytest.raises(ModelFormatError, match="tokenizer"):
+        SentenceVectors.from_state(params, arrays)
+
+
+def test_a_saved_tokenizer_with_more_tokens_than_vectors_is_refused(tmp_path):
+    features = SentenceVectors(source=write_encoder(tmp_path / "e")).fit(TEXTS)
+    params, arrays = features.state()
+    tokenizer = tokenizers.Tokenizer.from_str(arrays["tokenizer"].tobytes().decode())
+    tokenizer.add_tokens(["one more"])
+    arrays["tokenizer"] = np.frombuffer(tokenizer.to_str().encode(), np.uint8)
+    with pytest.raises(ModelFormatError, match="more tokens"):
+        SentenceVectors.from_state(params, arrays)
+
+
+def test_a_directory_of_another_architecture_is_refused(tmp_path):
+    place = write_encoder(tmp_path / "e")
+    path = tmp_path / "e" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": "gpt2"}))
+    with pytest.raises(InputError, match="kinds that can be read"):
+        SentenceVectors(source=place).fit([])

@@ -15,11 +15,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from labelspace.arrays import under
+from labelspace.checks import expect
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
 from labelspace.features.dense import DenseFeatures
 from labelspace.features.ngrams import checked_texts
-from labelspace.features.tokens import tokenizers_library
+from labelspace.features.tokens import restored_tokenizer, tokenizers_library
 from labelspace.sparse import digest
+from labelspace.transformer_settings import built, encoder_config, known_settings
 
 _TOKENS_AT_A_TIME = 8192  # bounds the memory of a batch
 _LONGEST = 512  # tokens, where the directory does not say
@@ -64,16 +67,22 @@ class SentenceVectors(DenseFeatures):
         features = cls(**params["parameters"])
         settings = params["encoder"]
         torch, transformers = _libraries()
-        config = transformers.AutoConfig.for_model(**settings["config"])
-        model = transformers.AutoModel.from_config(config, trust_remote_code=False)
-        weights = {
-            name.partition(".")[2]: torch.from_numpy(array.astype(np.float32))
-            for name, array in arrays.items()
-            if name.startswith("weights.")
-        }
-        model.load_state_dict(weights)
-        written = arrays["tokenizer"].tobytes().decode()
-        tokenizer = tokenizers_library("sentences").Tokenizer.from_str(written)
+        config = encoder_config(settings["config"], transformers)
+        own = under("weights.", arrays)
+        model = built(
+            lambda: transformers.AutoModel.from_config(config, trust_remote_code=False),
+            {name: array.shape for name, array in own.items()},
+            torch,
+        )
+        model.load_state_dict(
+            {name: torch.from_numpy(array.astype(np.float32)) for name, array in own.items()}
+        )
+        longest = config.max_position_embeddings
+        holds = settings["pooling"] in ("cls", "mean") and type(settings["max_tokens"]) is int
+        expect(holds and 1 <= settings["max_tokens"] <= longest, "the encoder's settings are none")
+        tokenizer = restored_tokenizer(
+            arrays["tokenizer"], "sentences", model.get_input_embeddings().num_embeddings
+        )
         features._encoder = _Encoder(model.eval(), tokenizer, settings)
         return features
 
@@ -149,6 +158,7 @@ def _read(place: Path) -> _Encoder:
     try:
         model = transformers.AutoModel.from_pretrained(
             str(place),
+            config=encoder_config(_json(place / "config.json"), transformers),
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=False,
@@ -164,7 +174,10 @@ def _read(place: Path) -> _Encoder:
     model.load_state_dict({name: w.half().float() for name, w in model.state_dict().items()})
     limit = _json(place / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
     settings = {
-        "config": model.config.to_dict(),
+        "config": {
+            "model_type": model.config.model_type,
+            **known_settings(model.config.to_dict()),
+        },
         "pooling": _pooling(place),
         "max_tokens": min(int(limit), int(model.config.max_position_embeddings)),
     }

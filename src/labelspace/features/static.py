@@ -18,7 +18,7 @@ from labelspace.arrays import read_arrays
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
 from labelspace.features.dense import DenseFeatures, TokenTable, check_dim
 from labelspace.features.ngrams import checked_texts
-from labelspace.features.tokens import tokenizers_library
+from labelspace.features.tokens import restored_tokenizer, tokenizers_library
 from labelspace.sparse import digest
 
 PACKAGE = "wordllama"
@@ -70,10 +70,8 @@ class StaticVectors(DenseFeatures):
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """The inverse of `state`."""
         features = cls(**params["parameters"])
-        written = arrays["tokenizer"].tobytes().decode()
-        features._tokenizer = tokenizers_library("static").Tokenizer.from_str(written)
-        n_tokens = features._tokenizer.get_vocab_size()
-        features._table = TokenTable.restored(arrays, n_tokens)
+        features._tokenizer = restored_tokenizer(arrays["tokenizer"], "static")
+        features._table = TokenTable.restored(arrays, features._tokenizer.get_vocab_size())
         return features
 
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:

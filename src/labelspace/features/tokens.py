@@ -6,6 +6,7 @@ which a sparse matrix does not keep, are no tokens. Ids 0, 1 and 2 are `<pad>`, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
@@ -15,12 +16,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.checks import expect
+from labelspace.errors import (
+    InputError,
+    MissingExtraError,
+    ModelFormatError,
+    NotFittedError,
+    ParameterError,
+)
 from labelspace.features.ngrams import checked_texts
 
 SPECIAL = ("<pad>", "</s>", "<unk>")
 PLACE = "{text}"
 _TOKENIZER_FILE = "tokenizer.json"
+_MOST_PATTERNS, _LONGEST = 32, 1000
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,8 +95,7 @@ class Tokens:
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """The inverse of `state`."""
         tokens = cls(**params["parameters"])
-        written = arrays["tokenizer"].tobytes().decode()
-        tokens._tokenizer = tokenizers_library().Tokenizer.from_str(written)
+        tokens._tokenizer = restored_tokenizer(arrays["tokenizer"])
         return tokens
 
     def _rows(self, texts: Sequence[str]) -> csr_matrix:
@@ -131,6 +139,39 @@ def _fetched(source: str) -> Any:
             f"no tokenizer in {source!r} ({error}): expected a directory with {_TOKENIZER_FILE}, "
             "or the name of a model on the hub"
         ) from None
+
+
+def restored_tokenizer(written: np.ndarray, extra: str = "t5", n_tokens: int | None = None) -> Any:
+    """Return the tokenizer whose JSON these bytes are, with at most so many tokens.
+
+    It cuts texts by regular expressions, of which only a few short ones are taken from a file.
+    """
+    library = tokenizers_library(extra)
+    expect(written.dtype == np.uint8 and written.ndim == 1, "the tokenizer is not a text")
+    text = written.tobytes().decode()
+    patterns = _patterns(json.loads(text))
+    holds = len(patterns) <= _MOST_PATTERNS and max(map(len, patterns), default=0) <= _LONGEST
+    expect(holds, "the tokenizer has too many or too long regular expressions")
+    try:
+        tokenizer = library.Tokenizer.from_str(text)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library raises bare Exceptions, and panics
+        raise ModelFormatError(f"the tokenizer cannot be read: {error}") from None
+    fits = n_tokens is None or tokenizer.get_vocab_size() <= n_tokens
+    expect(fits, "the tokenizer has more tokens than there are vectors")
+    return tokenizer
+
+
+def _patterns(part: Any) -> list[str]:
+    """Return all regular expressions in a tokenizer's JSON; the vocabulary is not looked at."""
+    if isinstance(part, list):
+        return [pattern for entry in part for pattern in _patterns(entry)]
+    if not isinstance(part, dict):
+        return []
+    own = [part["Regex"]] if isinstance(part.get("Regex"), str) else []
+    below = (entry for name, entry in part.items() if name not in ("vocab", "merges"))
+    return own + [pattern for entry in below for pattern in _patterns(entry)]
 
 
 def tokenizers_library(extra: str = "t5") -> Any:

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace.arrays import under
 from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.methods.seq2seq_outputs import END, PAD, UNKNOWN
+from labelspace.transformer_settings import built, known_settings
 
 _CONFIG = "config"
 _WEIGHTS = "t5."
@@ -140,7 +142,7 @@ def vocabulary_of(source: str) -> int:
 
 def t5_arrays(model: Any) -> dict[str, np.ndarray]:
     """Weights, each once, and the configuration as the bytes of its JSON."""
-    config = json.dumps(model.config.to_dict(), sort_keys=True).encode()
+    config = json.dumps(known_settings(model.config.to_dict()), sort_keys=True).encode()
     weights = {
         _WEIGHTS + name: tensor.detach().cpu().numpy() for name, tensor in model.named_parameters()
     }
@@ -149,9 +151,10 @@ def t5_arrays(model: Any) -> dict[str, np.ndarray]:
 
 def restored_t5(arrays: Mapping[str, np.ndarray]) -> Any:
     """The inverse of `t5_arrays`."""
-    config = _transformers().T5Config.from_dict(json.loads(arrays[_CONFIG].tobytes()))
+    config = _transformers().T5Config(**known_settings(json.loads(arrays[_CONFIG].tobytes())))
+    shapes = {name: array.shape for name, array in under(_WEIGHTS, arrays).items()}
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn, and thrown away
-        model = _transformers().T5ForConditionalGeneration(config)
+        model = built(lambda: _transformers().T5ForConditionalGeneration(config), shapes, torch)
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             tensor.copy_(torch.from_numpy(np.array(arrays[_WEIGHTS + name])))
