@@ -104,6 +104,8 @@ def test_arrays_at_odd_places_are_aligned(tmp_path):
 def test_numbers_that_are_not_finite_are_seen(dtype, value):
     array = np.zeros((3, 5), dtype)
     assert all_finite(array)
+    array[0, 0] = np.finfo(dtype).max
+    assert all_finite(array)
     array[-1, -1] = value
     assert not all_finite(array)
     assert all_finite(np.arange(3))

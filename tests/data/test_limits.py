@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelspace.data import _blocks, _files, read, read_taxonomy, statistics
+from labelspace import memory
+from labelspace.data import _blocks, _files, iter_batches, read, read_taxonomy, statistics
 from labelspace.data import download as downloads
 from labelspace.data.dataset import Dataset
 from labelspace.data.name_files import read_names
-from labelspace.errors import DataError
+from labelspace.errors import DataError, MemoryBudgetError
 
 BILLIONS = 2_000_000_000
 
@@ -126,3 +127,25 @@ def test_an_archive_that_unpacks_to_far_too_much(
     with pytest.raises(DataError, match="out of all proportion"):
         downloads.extract(archive, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "5000 1 1\n" + "\n" * 5000),
+        ("a.svm", "0 1:1\n" * 5000),
+        ("b_X_Y.txt", "5000 1\n" + "\n" * 5000),
+    ],
+)
+def test_a_file_larger_than_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(_blocks, "CHECKED_BYTES", 1 << 12)
+    assert len(read(path)) == 5000
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 13)
+    with pytest.raises(MemoryBudgetError, match=rf"{name}: the first .* of it are read"):
+        read(path)
+    assert sum(len(batch) for batch in iter_batches(path, n_features=1)) == 5000

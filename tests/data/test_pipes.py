@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelspace.data import Dataset, iter_batches, read, read_split, read_taxonomy, write
+from labelspace.data import Dataset, _files, iter_batches, read, read_split, read_taxonomy, write
 from labelspace.data._files import at_rest
 from labelspace.data.name_files import read_names
 from labelspace.data.read import recognise
@@ -117,15 +117,19 @@ def test_nothing_is_looked_for_beside_a_pipe(feed: Feed, tmp_path: Path) -> None
     assert dataset.taxonomy is None
 
 
+@pytest.mark.parametrize("nameless", [True, False])
 def test_nothing_is_left_behind(
-    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool
 ) -> None:
-    folder = tmp_path / "temporary"
+    folder, descriptors = tmp_path / "temporary", Path("/proc/self/fd")
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    before = set(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else set()
+    if not nameless:
+        monkeypatch.setattr(_files, "_DESCRIPTORS", tmp_path / "absent")
+    before = set(os.listdir(descriptors)) if descriptors.is_dir() else set()
     path = at_rest(feed("pipe", XC))
     assert len(read(path)) == len(read(path)) == N
+    assert len(list(folder.iterdir())) == (0 if nameless and before else 1)
     with pytest.raises(DataError):
         read(feed("broken", XC + "x"))
     batches = iter_batches(feed("half", JSONL), batch_size=10)
@@ -134,7 +138,7 @@ def test_nothing_is_left_behind(
     gc.collect()
     assert list(folder.iterdir()) == []
     if before:
-        assert set(os.listdir("/proc/self/fd")) <= before
+        assert set(os.listdir(descriptors)) <= before
 
 
 def test_a_temporary_folder_that_cannot_be_written(
@@ -172,7 +176,7 @@ def test_what_is_neither_a_file_nor_a_pipe() -> None:
     with pytest.raises(DataError, match="a device, expected a file or a pipe"):
         read("/dev/zero")
     with pytest.raises(DataError, match="not the name of a file"):
-        read("a\0b")
-    for nothing in (None, 5):
+        read("a\ud800b")
+    for nothing in (None, 5, "a\0b"):
         with pytest.raises(ParameterError):
             read(nothing)  # type: ignore[arg-type]

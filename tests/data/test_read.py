@@ -7,12 +7,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace.data import Columns, Dataset, iter_batches, read, read_split, write
+from labelspace.data import Columns, Dataset, iter_batches, read, read_split, write, xc
 from labelspace.data.read import recognise
 from labelspace.errors import DataError, ParameterError
 
@@ -260,6 +261,28 @@ def test_svmlight_files_decide_together(tmp_path: Path) -> None:
     assert read_split(train, test, zero_based=True, n_features=20)[0].features.shape == (1, 20)
 
 
+def test_svmlight_files_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = xc.read_svmlight
+
+    def counting(path: Path, **options: Any) -> Dataset:
+        parsed.append(path.name)
+        return parse(path, **options)
+
+    monkeypatch.setattr(xc, "read_svmlight", counting)
+    train = put(tmp_path / "train.svm", "0 1:1 3:1\n")
+    test = put(tmp_path / "test.svm", "4 1:1 7:1\n")
+    read_split(train, test)
+    assert parsed == ["train.svm", "test.svm"]
+    with pytest.raises(DataError, match=r"test\.svm:1:7: feature 7 is out of range"):
+        read_split(train, test, n_features=5)
+    put(train, "0 0:1\n")
+    with pytest.raises(DataError, match=r"train\.svm:1:3: feature 0 is out of range"):
+        read_split(train, test, zero_based=False)
+    with pytest.raises(DataError, match=r"test\.svm:1:1: label 4 is out of range"):
+        read_split(train, test, n_labels=3)
+
+
 def test_matrix_pairs_in_a_directory(tmp_path: Path) -> None:
     for part in ("trn", "tst"):
         put(tmp_path / f"{part}_X_Y.txt", "1 3\n0:1\n")
@@ -379,3 +402,10 @@ def test_eurlex_labels_without_features(shared_data) -> None:
     train, test = read_split(shared_data("eurlex-4k-labels"))
     assert train.features is None
     assert [s.labels.shape for s in (train, test)] == [(15539, 3993), (3809, 3993)]
+
+
+@pytest.mark.parametrize("path", [None, 5, "a\0b"])
+def test_what_is_no_path_is_our_error(path):
+    for reader in (read, read_split, iter_batches):
+        with pytest.raises(ParameterError, match=r"path=|expected a file"):
+            reader(path)

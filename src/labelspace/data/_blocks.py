@@ -30,9 +30,10 @@ from labelspace.data._layout import (
     repeated_feature,
     repeated_label,
 )
-from labelspace.errors import DataError, ParameterError
+from labelspace.errors import DataError, MemoryBudgetError, ParameterError
 
 BLOCK_BYTES = 1 << 20
+CHECKED_BYTES = 1 << 27  # that are read between two looks at the memory that is left
 WORKERS = min(4, os.cpu_count() or 1)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -83,12 +84,17 @@ def to_csr(ends: np.ndarray, indices: np.ndarray, values: np.ndarray, n_columns:
     return matrix
 
 
-def gather(parts: Iterable[Rows]) -> Rows:
-    """All parts end to end."""
+def gather(parts: Iterable[Rows], path: PathLike | None = None) -> Rows:
+    """All parts end to end; a file, if named, is refused where memory ends."""
     columns: tuple[list[np.ndarray], ...] = ([], [], [], [], [])
+    held = checked = 0
     for part in parts:
         for column, array in zip(columns, part, strict=True):
             column.append(array)
+            held += array.nbytes
+        if path is not None and held - checked > CHECKED_BYTES:
+            checked = held
+            _refuse_if_too_large(held, path)
     label_ends, labels, feature_ends, features, values = columns
     n_labels, n_features = list(map(len, labels)), list(map(len, features))
     return Rows(
@@ -98,6 +104,18 @@ def gather(parts: Iterable[Rows]) -> Rows:
         _drain(features, np.int32),
         _drain(values, np.float32),
     )
+
+
+def _refuse_if_too_large(held: int, path: PathLike) -> None:
+    """Raise a MemoryBudgetError if there is not enough memory to copy what is held into one."""
+    from labelspace.memory import available_bytes, in_words
+
+    free = available_bytes()
+    if free < held / 2:
+        raise MemoryBudgetError(
+            f"{path}: the first {in_words(held)} of it are read and {in_words(free)} of memory is "
+            "available; read a part of it, or in batches"
+        )
 
 
 def _drain(

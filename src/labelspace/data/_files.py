@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
-from labelspace.errors import DataError, ParameterError
+from labelspace.errors import DataError
 from labelspace.files import PathLike, checked_path, replaced
 
 __all__ = ["GZIP_MAGIC", "PathLike", "opened", "replacing"]
@@ -52,10 +52,7 @@ def at_rest(path: PathLike) -> Path:
     """
     if isinstance(path, Spooled):
         return path
-    try:
-        place = Path(path)
-    except TypeError:
-        raise ParameterError(f"expected the name of a file, found {path!r}") from None
+    place = checked_path(path)
     try:
         if str(place) == STANDARD_INPUT:
             if sys.stdin is None:
@@ -68,7 +65,7 @@ def at_rest(path: PathLike) -> Path:
             if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode) and not pipe.isatty():
                 raise DataError("this is a device, expected a file or a pipe", path=place)
             return _spooled(place, cast(BinaryIO, pipe))
-    except ValueError as error:
+    except ValueError as error:  # half a surrogate pair, which no file system takes
         raise DataError(f"not the name of a file: {error}", path=repr(str(path))) from None
     except OSError:
         return place  # whoever opens it says what is wrong

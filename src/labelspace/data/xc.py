@@ -63,7 +63,8 @@ def read_xc(
         expected = (None, n_features, n_labels)
         (n_rows, width, height), blocks = _header(stream, path, XC_HEADER, expected)
         bound = MAX_COLUMNS if any_labels else height
-        return _dataset(gather(_xc_rows(blocks, path, n_rows, width, bound)), width, height, path)
+        rows = gather(_xc_rows(blocks, path, n_rows, width, bound), path)
+        return _dataset(rows, width, height, path)
 
 
 def iter_xc(path: PathLike, batch_size: int, *, any_labels: bool = False) -> Iterator[Dataset]:
@@ -142,7 +143,7 @@ def read_svmlight(
     """
     layout = _svmlight_layout(n_features, None if any_labels else n_labels, zero_based)
     with opened(path) as stream:
-        rows = gather(_svmlight_rows(stream, path, layout))
+        rows = gather(_svmlight_rows(stream, path, layout), path)
     highest = int(rows.features.max(initial=-1))
     if zero_based == "auto":
         zero_based = bool(rows.features.min(initial=1) == 0)
@@ -296,7 +297,7 @@ def _read_matrix(path: PathLike, *, positive_values: bool) -> csr_matrix:
     with opened(path) as stream:
         (n_rows, width), blocks = _header(stream, path, MATRIX_HEADER)
         rows = _matrix_rows(blocks, path, n_rows, width, positive_values=positive_values)
-        return gather(rows).feature_matrix(width)
+        return gather(rows, path).feature_matrix(width)
 
 
 def _matrix_rows(
