@@ -21,7 +21,7 @@ def choose_folder() -> None:
     try:
         folder = str(private_folder("labelspace-compiled"))
     except OSError:
-        return  # numba says what is missing
+        return  # numba reports what is missing
     os.environ["NUMBA_CACHE_DIR"] = folder
     if "numba.core.config" in sys.modules:  # it has read the environment already
         sys.modules["numba.core.config"].CACHE_DIR = folder  # type: ignore[attr-defined]

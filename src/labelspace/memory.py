@@ -6,11 +6,14 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
 
 from labelspace.errors import MemoryBudgetError
-from labelspace.methods.base import Method, Shape
+
+if TYPE_CHECKING:
+    from labelspace.methods.base import Method, Shape
 
 _ROOT = Path("/")
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")

@@ -236,6 +236,6 @@ def test_a_path_comes_back_from_its_arrays(data):
     (X, _), _ = data
     network = Network.fresh(Layers((9, 7), (8, 6), (5,)), X.shape[1], np.zeros(12, np.float32),
                             None, np.random.default_rng(0))  # fmt: skip
-    restored = Path.restore(network.path.arrays())
+    restored = Path.restore(network.path.arrays(), X.shape[1], 12)
     assert np.array_equal(restored.queries(X), network.path.queries(X))
     assert np.array_equal(restored.vectors, network.path.vectors)
