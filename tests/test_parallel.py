@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from labelspace import parallel
 from labelspace.parallel import cores, over_rows
 
 
@@ -30,6 +31,18 @@ def test_an_error_in_a_block_is_raised():
 
 def test_cores():
     assert cores() >= 1
+    if hasattr(os, "sched_getaffinity"):
+        assert cores() <= len(os.sched_getaffinity(0))
+
+
+def test_cores_are_bounded_by_a_quota(monkeypatch):
+    """Of a container: joblib knows it, and takes this variable for one."""
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    parallel._quota.cache_clear()
+    try:
+        assert cores() == 1
+    finally:
+        parallel._quota.cache_clear()
 
 
 def test_no_block_is_at_work_once_one_has_failed():

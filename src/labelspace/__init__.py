@@ -11,7 +11,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from labelspace import _compiled
 from labelspace._version import __version__
+
+_compiled.choose_folder()
 
 if TYPE_CHECKING:
     from labelspace.data import Columns, Taxonomy, iter_batches, read, read_split, write

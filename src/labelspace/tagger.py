@@ -365,7 +365,7 @@ class Tagger:
         self.taxonomy = taxonomy
         if taxonomy is not None:
             one_path = Levels.build(taxonomy, self.label_names).one_label_each(dataset.labels)
-            self.facts["single_path"] = one_path and self.facts.get("single_path", True)
+            self.facts["single_path"] = one_path and self.facts.get("single_path", False)
         if self.facts.pop("threshold", None) is not None:
             logger.warning(
                 "the threshold was chosen before this update and is dropped; choose one again "

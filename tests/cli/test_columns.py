@@ -163,7 +163,7 @@ def test_levels_without_examples_show_a_dash(catalogue, command):
     code, out, err = command("evaluate", catalogue / "model", test, "--levels")
     assert code == 0, err
     (line,) = [line for line in out.splitlines() if line.startswith("│ L1") and " 0 " in line][:1]
-    assert line.count(" - ") >= 5
+    assert line.count(" - ") >= 2  # recall and accuracy of no example
 
 
 def test_update_keeps_the_meaning_of_columns_and_adds_edges(catalogue, command):

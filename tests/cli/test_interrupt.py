@@ -14,8 +14,10 @@ from labelspace.cli import signals
 from labelspace.cli import train as train_command
 from labelspace.data.dataset import Dataset
 from labelspace.data.xc import write_xc
+from labelspace.methods import registry
 from support.planted import planted
 from support.stopping import stopping_bar
+from support.toy import Toy
 
 TOY_CLI = Path(__file__).resolve().parents[1] / "support" / "toy_cli.py"
 
@@ -25,41 +27,50 @@ def learned(directory):
 
 
 @pytest.fixture
-def toy(tmp_path):
-    """A real process that trains the toy method: toy(name, *arguments, stop=...)."""
-    X, Y = planted(600)
+def toy(tmp_path, command, monkeypatch):
+    """Train the toy method: toy(name, *arguments), in a process of its own with stop=..."""
+    X, Y = planted(300)
     write_xc(Dataset(labels=Y, features=X), tmp_path / "train.txt")
+    monkeypatch.setitem(registry._registered, "toy", Toy)
 
     def run(name, *arguments, stop=None):
-        command = [
-            *(sys.executable, str(TOY_CLI), "train", str(tmp_path / "train.txt")),
-            *("--method", "toy", "--set", "epochs=5", "--out", str(tmp_path / name), *arguments),
+        given = [
+            *("train", str(tmp_path / "train.txt"), "--method", "toy", "--set", "epochs=3"),
+            *("--out", str(tmp_path / name), *arguments),
         ]
-        environment = {**os.environ, **({} if stop is None else {"STOP_AT": stop})}
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=120, env=environment
+        if stop is None:
+            code, _, err = command(*given)
+            return code, err
+        done = subprocess.run(
+            [sys.executable, str(TOY_CLI), *given],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+            env={**os.environ, "STOP_AT": stop},
         )
+        return done.returncode, done.stderr
 
     return run
 
 
 def test_processes_that_are_killed_or_terminated_resume_to_the_same_model(tmp_path, toy):
-    assert toy("alone").returncode == 0
-    for how, stop, code in (
+    assert toy("alone")[0] == 0
+    for how, stop, expected in (
         # Without minutes there is a checkpoint after every batch, which a kill leaves.
-        ("killed", f"{signal.SIGKILL:d} batch 20", -signal.SIGKILL),
-        ("terminated", f"{signal.SIGTERM:d} batch 20", 143),
+        ("killed", f"{signal.SIGKILL:d} batch 15", -signal.SIGKILL),
+        ("terminated", f"{signal.SIGTERM:d} batch 15", 143),
     ):
         minutes = ("--checkpoint-minutes", "0") if how == "killed" else ()
-        stopped = toy(how, *minutes, stop=stop)
-        assert stopped.returncode == code, stopped.stderr
-        assert "Traceback" not in stopped.stderr
+        code, err = toy(how, *minutes, stop=stop)
+        assert code == expected, err
+        assert "Traceback" not in err
         if how == "terminated":
-            assert stopped.stderr.count("--resume") == 1
+            assert err.count("--resume") == 1
         assert (tmp_path / f"{how}.checkpoint" / "checkpoint.safetensors").exists()
         assert not (tmp_path / how).exists()
-        resumed = toy(how, "--resume")
-        assert resumed.returncode == 0, resumed.stderr
+        code, err = toy(how, "--resume")
+        assert code == 0, err
         assert learned(tmp_path / how) == learned(tmp_path / "alone")
         assert not (tmp_path / f"{how}.checkpoint").exists()
 

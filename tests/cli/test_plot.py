@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
+
+from labelspace import store
+from labelspace.tagger import load
 
 SETTINGS = ("epochs=4", "patience=9", "input_layers=8", "output_layers=8", "batch_size=16")
 SMALL = ("--method", "neuralxc", *(word for pair in SETTINGS for word in ("--set", pair)))
@@ -52,22 +56,75 @@ def test_the_curve_is_drawn_as_picture_and_as_page(model, shop, command):
     page = (shop / "h.html").read_text()
     for heading in ("Precision@k on training data", "nDCG@k on held-out data"):
         assert heading in page
+    assert "Precision@k in percent" in page
     assert page.count("<svg") == 1
     assert "<th>valid nDCG@5</th>" in page
 
 
-def test_other_methods_show_what_they_train_by(shop, command):
+def test_a_run_without_metrics_names_the_score_it_was_stopped_by():
     pytest.importorskip("matplotlib")
     from labelspace.evaluation.curves import curves_page
 
-    command(
+    epochs = [{"epoch": n, "loss": 1 / n, "score": 50.0 + n} for n in (1, 2)]
+    page = curves_page({"method": "m", "metric": "nDCG@3", "epochs": epochs}, "m").decode()
+    for words in ("Loss on training data", "Validation score", "nDCG@3 in percent"):
+        assert words in page
+
+
+def test_members_are_drawn_each_on_its_own(shop, command):
+    pytest.importorskip("matplotlib")
+    code, _, err = command(
+        *("train", shop / "train.jsonl", "--history", "--out", shop / "m"),
+        *("--method", "fusion", "--set", "members=glas,knn"),
+    )
+    assert code == 0, err
+    code, _, err = command("plot", "history", shop / "m", "--out", shop / "h.html")
+    assert code == 0, err
+    assert re.search(r"h.html: glas \d+ epochs", err)
+    page = (shop / "h.html").read_text()
+    assert "glas: Precision@k on training data" in page
+    assert "glas: nDCG@k on held-out data" in page
+    assert "nDCG@k in percent" in page
+    assert "<caption>glas</caption>" in page
+
+
+def test_members_of_one_name_and_learners_in_a_row_are_told_apart():
+    pytest.importorskip("matplotlib")
+    from labelspace.evaluation.curves import _curves
+
+    def epochs(*learners):
+        return [
+            {"epoch": n, "learner": learner, "train P@1": 10.0 * n * learner}
+            for learner in learners
+            for n in (1, 2, 3)
+        ]
+
+    members = [{"method": "glas", "metric": "P@1", "epochs": epochs(1)} for _ in range(2)]
+    members.append({"method": "hyperbolic", "epochs": epochs(1, 2)})
+    figure = _curves({"method": "fusion", "members": members}, "m")
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [
+        f"{name}: Precision@k on training data" for name in ("glas", "glas 2", "hyperbolic")
+    ]
+    for axes in figure.axes:
+        (line,) = axes.lines
+        assert line.get_xdata().tolist() == [1, 2, 3]
+        assert line.get_ydata().tolist() == [10, 20, 30]  # of the first learner
+        assert axes.get_ylabel() == "Precision@k in percent"
+
+
+def test_the_history_is_part_of_the_model_and_survives_an_update(shop, command):
+    code, _, err = command(
         *("train", shop / "train.jsonl", "--history", "--method", "glas", "--out", shop / "m"),
         *("--set", "epochs=2", "--set", "dim=8"),
     )
-    epochs = json.loads((shop / "m" / "history.json").read_text())["epochs"]
-    page = curves_page(epochs, "m").decode()
-    assert "Loss" in page
-    assert "Validation score" in page
+    assert code == 0, err
+    kept = load(shop / "m").history
+    assert [entry["epoch"] for entry in kept["epochs"]] == [1, 2]
+    assert "train P@1" in kept["epochs"][0]
+    assert "history.json" in json.loads((shop / "m" / "model.json").read_text())["files"]
+    assert command("update", shop / "m", shop / "test.jsonl")[0] == 0
+    assert load(shop / "m").history == kept
 
 
 def test_a_method_without_epochs_says_so(shop, command):
@@ -80,19 +137,44 @@ def test_a_method_without_epochs_says_so(shop, command):
     assert "train it with --history" in err
 
 
+def test_a_model_that_is_not_there_is_named(shop, command):
+    code, _, err = command("plot", "history", shop / "NOSUCHMODEL", "--out", shop / "h.png")
+    assert code == 1
+    assert f"there is no model in {shop / 'NOSUCHMODEL'}" in err
+
+
 def test_another_ending_is_refused(model, shop, command):
     code, _, err = command("plot", "history", model, "--out", shop / "h.pdf")
     assert code != 0
     assert ".html or .png" in err
 
 
-def test_a_broken_history_is_named(model, shop, command):
+@pytest.mark.parametrize(
+    "history",
+    [
+        *([], 3, {"epochs": 3}, {"epochs": [{}], "method": "x"}, {"epochs": [], "method": "x"}),
+        {"epochs": [{"epoch": "1"}], "method": "x"},
+        {"members": [], "method": "x"},
+        {"members": [3], "method": "x"},
+    ],
+)
+def test_a_broken_history_is_named(model, shop, command, history):
     pytest.importorskip("matplotlib")
-    for content in ("{", '{"epochs": 3}', '{"epochs": [{}], "method": "x"}', "[]"):
-        (model / "history.json").write_text(content)
-        code, _, err = command("plot", "history", model, "--out", shop / "h.png")
-        assert code == 1
-        assert "history.json" in err
+    bundle = store.load(model)
+    bundle.documents["history"] = history
+    store.save(bundle, shop / "broken")
+    code, _, err = command("plot", "history", shop / "broken", "--out", shop / "h.png")
+    assert code == 1
+    assert "history.json" in err
+
+
+def test_a_changed_history_is_seen_by_its_checksum(model, shop, command):
+    pytest.importorskip("matplotlib")
+    path = model / "history.json"
+    path.write_text(path.read_text().replace('"epoch": 1', '"epoch": 9'))
+    code, _, err = command("plot", "history", model, "--out", shop / "h.png")
+    assert code == 1
+    assert "history.json is not the file that was saved" in err
 
 
 def test_without_matplotlib_the_extra_is_named(model, shop, command, monkeypatch):

@@ -223,6 +223,41 @@ def test_interrupt_and_resume_reach_the_same_bits(method, data, tmp_path):
         assert same_state(interrupted, alone)
 
 
+class StopAtTheEnd(Callback):
+    """A user who presses Ctrl-C when the last epoch is over, or while classifiers are trained."""
+
+    def on_end(self, run):  # noqa: ARG002
+        raise KeyboardInterrupt
+
+    def on_work(self, what, done, total):  # noqa: ARG002
+        raise KeyboardInterrupt
+
+    def within(self, part):  # noqa: ARG002
+        return self
+
+
+class Counted(Callback):
+    batches = 0
+
+    def on_batch(self, run):  # noqa: ARG002
+        self.batches += 1
+
+
+def test_what_is_trained_before_an_interrupt_is_not_trained_again(method, data, tmp_path):
+    alone = clone(method).fit(*data)
+    checkpoint, counted = Checkpoint(tmp_path), Counted()
+    try:
+        clone(method).fit(*data, callbacks=[checkpoint, StopAtTheEnd()])
+    except KeyboardInterrupt:
+        checkpoint.keep()
+        assert list(tmp_path.rglob("*.safetensors"))
+    else:
+        return  # it is trained in no time, and tells nothing
+    resumed = clone(method).fit(*data, callbacks=[Checkpoint(tmp_path, resume=True), counted])
+    assert same_state(resumed, alone)
+    assert counted.batches == 0
+
+
 def more_data():
     """Examples of labels known before, then as many of which each carries a new label too."""
     X, Y = planted(400, n_labels=14, seed=2)

@@ -14,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 from scipy.sparse import csr_matrix
 
+from labelspace.cache import cache_folder, write_entry
 from labelspace.data import xc
 from labelspace.data.cache import cached
 from labelspace.data.dataset import Dataset
@@ -196,3 +197,45 @@ def test_another_process_finds_the_entry(source: Path, store: Path) -> None:
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     assert answer.stdout.strip() == "3"
     assert entry_of(store).stat().st_mtime_ns == before
+
+
+def test_an_entry_with_other_names_or_types_is_made_again(source: Path, store: Path) -> None:
+    """The bytes of the arrays are as they were, so a checksum of these alone would not see it."""
+    whole = cached(source, read_and_count, store)
+    entry = entry_of(store)
+    good = entry.read_bytes()
+    renamed = good.replace(b'"labels.data"', b'"labels.dat2"')
+    retyped = good.replace(b'"F32"', b'"I32"')
+    assert renamed != good != retyped
+    for bad in (renamed, retyped):
+        entry.write_bytes(bad)
+        assert_same(cached(source, read_and_count, store), whole)
+        assert entry.read_bytes() == good
+
+
+def test_an_entry_that_lacks_an_array_is_made_again(source: Path, store: Path) -> None:
+    whole = cached(source, read_and_count, store)
+    entry = entry_of(store)
+    write_entry(entry, {"labels.data": np.zeros(1)})  # whole, and of no use
+    assert_same(cached(source, read_and_count, store), whole)
+    assert len(calls) == 2
+
+
+def test_what_killed_processes_left_is_removed(source: Path, store: Path) -> None:
+    store.mkdir(parents=True)
+    left = store / ".0123.safetensors.0123456789ab.tmp"
+    mine = store / ".notes.txt"
+    for path in (left, mine):
+        path.write_text("x")
+    cached(source, read_and_count, store)
+    assert not left.exists()
+    assert mine.exists()
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.delenv("LABELSPACE_CACHE", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert cache_folder().is_dir()

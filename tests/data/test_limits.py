@@ -68,7 +68,12 @@ def test_a_long_number_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize(
     ("name", "head"),
-    [("a.svm", "1 1:1\n"), ("a.txt", "2 5 3\n1 1:1\n")],
+    [
+        ("a.svm", "1 1:1\n"),
+        ("a.txt", "2 5 3\n1 1:1\n"),
+        ("a.jsonl", '{"text": "t", "labels": []}\n'),
+        ("a.csv", "text,labels\na,b\n"),
+    ],
 )
 def test_a_line_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: str, zipped: bool

@@ -60,7 +60,7 @@ def same(one: Dataset, other: Dataset) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a", SVM), ("a", XC), ("a", JSONL), ("a.csv", CSV), ("a.jsonl", JSONL), ("a.svm", SVM)],
+    [("a", SVM), ("a", XC), ("a", JSONL), ("a", CSV), ("a.csv", CSV), ("a.svm", SVM)],
 )
 @pytest.mark.parametrize("zipped", [False, True])
 def test_a_fifo_is_read_as_its_content_in_a_file(

@@ -207,8 +207,7 @@ def test_no_terms_of_any_kind_is_an_error() -> None:
     ("texts", "says"),
     [
         ([], "no texts"),
-        (["aa", "bb"], "lower min_df"),
-        (["", "a"], "lower min_df"),
+        (["", "a"], "no words of two or more letters.*--features chars"),
         ("one text", "put it into a list"),
         (["aa", None], "text 1 is not a string"),
     ],
@@ -216,3 +215,14 @@ def test_no_terms_of_any_kind_is_an_error() -> None:
 def test_texts_that_cannot_be_learned_from_are_explained(texts, says: str) -> None:
     with pytest.raises(InputError, match=says):
         Tfidf().fit(texts)
+
+
+def test_few_texts_keep_the_terms_that_there_are(caplog) -> None:
+    for texts, terms in ((["red apple"], ["apple", "red"]), (["aa", "bb"], ["aa", "bb"])):
+        tfidf = Tfidf()
+        assert tfidf.fit_transform(texts).shape == (len(texts), 2)
+        assert tfidf.feature_names() == terms
+        assert "no word is in 2 texts: those in 1 are kept" in caplog.text
+    assert Tfidf(min_df=9).fit(["aa bb", "aa", "aa cc"]).feature_names() == ["aa"]
+    with pytest.raises(InputError, match="texts are empty"):
+        Tfidf(word_ngrams=None, char_ngrams=(3, 5)).fit(["", " "])

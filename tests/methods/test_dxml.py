@@ -215,8 +215,8 @@ def test_partial_fit_is_the_same_after_save_and_load(data):
     arrays = {name: np.array(array) for name, array in model.state().items()}
     for array in arrays.values():
         array.flags.writeable = False
-    loaded.load_state(arrays)
     loaded.n_features_in_, loaded.n_labels_ = model.n_features_in_, model.n_labels_
+    loaded.load_state(arrays)
     one, other = (m.partial_fit(X_more, Y_more).state() for m in (model, loaded))
     assert one.keys() == other.keys()
     assert all(np.array_equal(one[name], other[name]) for name in one)

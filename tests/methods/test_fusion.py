@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import evaluate, measure
@@ -239,6 +240,20 @@ def test_members_that_an_interrupted_run_finished_are_not_trained_again(tmp_path
     np.testing.assert_array_equal(resumed.predict(X, 5).labels, whole.predict(X, 5).labels)
     Fusion(members="linear,knn").fit(X, Y, callbacks=[Checkpoint(tmp_path / "new")])
     assert fitted
+
+
+def test_a_finished_member_with_other_settings_is_trained_again(tmp_path, monkeypatch):
+    """With a budget, the time that is left decides on them."""
+    X, Y = planted(300, seed=3)
+    model = Fusion(members="knn", budget=1000.0)
+    model.fit(X, Y, callbacks=[Checkpoint(tmp_path)])
+    step = fusion.steps("knn", None)[0]
+    fewer = [step._replace(settings={"neighbours": 3})]
+    monkeypatch.setattr(fusion, "steps", lambda *_: fewer)
+    resumed = clone(model).fit(X, Y, callbacks=[Checkpoint(tmp_path, resume=True)])
+    assert resumed.members_[0].neighbours == 3
+    again = clone(model).fit(X, Y)
+    np.testing.assert_array_equal(resumed.predict(X, 5).scores, again.predict(X, 5).scores)
 
 
 def test_copies_that_train_side_by_side_are_those_that_train_alone():

@@ -133,8 +133,8 @@ def test_a_model_with_short_lists_survives_its_state_and_one_by_one():
     X, Y = planted()
     model = Linear(**HARD).fit(X, Y)
     other = Linear(**HARD)
-    other.load_state({name: array.copy() for name, array in model.state().items()})
     other.n_features_in_, other.n_labels_ = model.n_features_in_, model.n_labels_
+    other.load_state({name: array.copy() for name, array in model.state().items()})
     one, two = model.predict(X, 8), other.predict(X, 8)
     assert np.array_equal(one.labels, two.labels)
     assert np.array_equal(one.scores, two.scores)

@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.errors import InputError, MissingExtraError, ParameterError
+from labelspace.errors import CheckpointError, InputError, MissingExtraError, ParameterError
 from labelspace.features.tokens import Tokens
 from labelspace.features.written_names import written_names
 from labelspace.methods.seq2seq import Seq2Seq
@@ -16,6 +16,7 @@ from labelspace.methods.seq2seq_model import Bag, Reading, holds_tokens, restore
 from labelspace.methods.seq2seq_outputs import END, UNKNOWN, plan_outputs
 from labelspace.methods.seq2seq_search import OFF, Writer, next_log_probabilities
 from labelspace.methods.seq2seq_trie import Trie
+from labelspace.nn.callbacks import Callback, Checkpoint
 from labelspace.nn.trainer import Batch
 
 TINY = {
@@ -371,3 +372,26 @@ def test_the_wide_part_knows_words_that_the_writer_has_not_learned():
 def precision_at_1(model, X, Y):
     best = model.predict(X, 1).labels[:, 0]
     return np.asarray(Y[np.arange(len(best)), best]).mean()
+
+
+def test_a_checkpoint_is_bound_to_the_names_that_are_written(tmp_path):
+    class Stop(Callback):
+        def on_batch(self, run):  # noqa: ARG002
+            raise KeyboardInterrupt
+
+    texts, Y, taxonomy = catalogue()
+    model = Seq2Seq(**{**TINY, "epochs": 1, "vocabulary": 120})
+    tokens = model.text_features()
+    X = tokens.fit_transform(texts)
+    names = tokens.transform_names(written_names(taxonomy))
+    callbacks = [Checkpoint(tmp_path, minutes=0), Stop()]
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y, taxonomy=taxonomy, label_names=names, callbacks=callbacks)
+    others = names[::-1]
+    with pytest.raises(CheckpointError, match="other data or parameters"):
+        model.fit(
+            *(X, Y),
+            taxonomy=taxonomy,
+            label_names=others,
+            callbacks=[Checkpoint(tmp_path, resume=True)],
+        )

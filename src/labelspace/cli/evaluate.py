@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,14 +98,8 @@ def _print_metrics(found: dict[str, Any], ks: list[int], title: str) -> None:
 
 
 def _or_dash(value: float | None) -> float | str:
+    """A dash for a share of nothing."""
     return "-" if value is None else value
-
-
-def _figures(values: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    """The figures of a level; a dash for shares of nothing: no example has a label here."""
-    if values["examples"]:
-        return [values[name] for name in names]
-    return [0 if name == "examples" else "-" for name in names]
 
 
 def _print_levels(found: dict[str, Any]) -> None:
@@ -119,16 +112,10 @@ def _print_levels(found: dict[str, Any]) -> None:
         rows = []
         for name, level in found["levels"].items():
             values = level if part is None else level[part]
-            rows.append((name, *_figures(values, figures)))
+            rows.append((name, *(_or_dash(values[figure]) for figure in figures)))
         print_table(("level", *figures), rows, title)
     empty = [
-        (
-            name,
-            level["NA"]["examples"],
-            level["NA"]["kept empty"] if level["NA"]["examples"] else "-",
-            level["NA"]["missed"] if level["examples"] else "-",
-        )
-        for name, level in found["levels"].items()
+        (name, *map(_or_dash, level["NA"].values())) for name, level in found["levels"].items()
     ]
     print_table(
         ("level", "without a label", "kept empty", "missed a label"),
@@ -138,5 +125,5 @@ def _print_levels(found: dict[str, Any]) -> None:
     hierarchical = found["hierarchical"]
     print_table(
         ("exact path", *(f"hierarchical {name}" for name in hierarchical)),
-        [(found["exact path"], *hierarchical.values())],
+        [(_or_dash(found["exact path"]), *map(_or_dash, hierarchical.values()))],
     )

@@ -9,7 +9,7 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import say
-from labelspace.errors import DataError, LabelspaceError, ParameterError
+from labelspace.errors import LabelspaceError, ParameterError
 
 app = typer.Typer(
     help="Draw how a model was trained, or what its scores are worth.\n\n"
@@ -74,8 +74,6 @@ def reliability(
     tagger = load(model)
     test = tagger.read_test(data, columns.over(tagger.columns_for(data)))
     found = scores.reliability(tagger.predict(test, top), test.labels, bins=bins)
-    if not found.counts.any():
-        raise DataError("the model gives no label to any of these examples", path=data)
     title = f"{model.resolve().name} on {data.name}: {tagger.method.name}, best {top} labels"
     if out.suffix == ".png":
         content = reliability_picture(found, title, "png")

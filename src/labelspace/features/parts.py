@@ -120,6 +120,7 @@ _KINDS: dict[str, type[TextFeatures]] = {
     cls.kind: cls
     for cls in (Tfidf, Hashing, Tokens, StaticVectors, WordVectors, SentenceVectors, SideBySide)
 }
+_METHODS = ("kind", "fit", "fit_transform", "transform", "state")
 _NO_TEXT, _CHARACTERS = "none", "chars"
 _NAMES = "tfidf, chars, hashing, tokens, static, word2vec, sentences:DIR, none, or a sum of some"
 # A plus divides where a name follows: the directory of sentence vectors may have one in its name.
@@ -127,14 +128,18 @@ _PLUS = re.compile(r"\+(?=(?:[\d.]+\*)?(?:tfidf|chars|hashing|tokens|static|word
 _PART = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\*)?(?P<name>\w+)(?::(?P<argument>.+))?")
 
 
-def make_features(spec: str) -> TextFeatures | None:
+def make_features(spec: str | TextFeatures) -> TextFeatures | None:
     """Texts to rows, by name: "tfidf", "chars" (tf-idf of runs of 3 to 5 characters), "hashing",
     "tokens", "static", "word2vec", "sentences:DIR".
 
     Names with a plus between them stand side by side, with a weight if one is given, as in
     "tfidf+0.5*static:128" (a number after static or word2vec: so many columns). "none" leaves texts
-    alone.
+    alone. Features that are made already are returned as they are.
     """
+    if not isinstance(spec, str):
+        if isinstance(spec, type) or not all(hasattr(spec, name) for name in _METHODS):
+            raise _unknown(spec)
+        return spec
     if spec == _NO_TEXT:
         return None
     parts = [_make_part(text, spec) for text in _PLUS.split(spec)]
@@ -174,5 +179,5 @@ def _make_part(text: str, spec: str) -> tuple[float, TextFeatures]:
     return weight, plain[name]()
 
 
-def _unknown(spec: str) -> ParameterError:
+def _unknown(spec: object) -> ParameterError:
     return ParameterError(f"features={spec!r}: expected one of {_NAMES}, such as tfidf+static")

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, hstack, issparse
 
 from labelspace.data.dataset import Dataset, Features
-from labelspace.errors import InputError, ParameterError
+from labelspace.errors import InputError, ModelFormatError, ParameterError
+from labelspace.features.numbers import WEIGHT, Numbers
 from labelspace.features.parts import TextFeatures, make_features, restored
 from labelspace.features.tokens import Tokens
 from labelspace.features.written_names import written_names
@@ -19,17 +20,24 @@ __all__ = ["FeaturePipeline", "TextFeatures", "make_features", "pipeline_for"]
 
 
 class FeaturePipeline:
-    """Vectors of the texts, then the numeric features as they are.
+    """Vectors of the texts, then the numeric features.
+
+    Dense numeric features are columns of numbers, which are put on one scale; sparse ones are left
+    as they are.
 
     text       how texts become vectors, or None to leave texts alone
     n_numeric  how many numeric features an example has, 0 if there are only texts
+    numbers    the scale of dense numeric features, learned by `fit`; None leaves them as they are
     """
 
-    def __init__(self, text: TextFeatures | None, n_numeric: int = 0) -> None:
+    def __init__(
+        self, text: TextFeatures | None, n_numeric: int = 0, numbers: Numbers | None = None
+    ) -> None:
         if text is None and n_numeric < 1:
             raise ParameterError("no features: texts are not used and there are no numeric ones")
         self.text = text
         self.n_numeric = n_numeric
+        self.numbers = numbers
 
     @property
     def n_features(self) -> int:
@@ -41,21 +49,22 @@ class FeaturePipeline:
         return names + [f"feature {i}" for i in range(self.n_numeric)]
 
     def fit(self, dataset: Dataset) -> Self:
-        """Learn the vocabulary from the training texts."""
-        self._numeric(dataset)
+        """Learn the vocabulary from the training texts, and the scale of the numbers."""
+        self._fit_numbers(dataset)
         if self.text is not None:
             self.text.fit(_texts(dataset))
         return self
 
     def fit_transform(self, dataset: Dataset) -> Features:
         """`fit` and `transform` of the same data, reading the texts once."""
+        self._fit_numbers(dataset)
         numeric = self._numeric(dataset)
         if self.text is None:
             return numeric
         return _beside(self.text.fit_transform(_texts(dataset)), numeric)
 
     def transform(self, dataset: Dataset) -> Features:
-        """(n, n_features): CSR where there are texts, else the numeric features as given."""
+        """(n, n_features): CSR where there are texts, else dense or CSR as the numbers are."""
         numeric = self._numeric(dataset)
         if self.text is None:
             return numeric
@@ -92,30 +101,48 @@ class FeaturePipeline:
         if self.text is not None:
             text_params, arrays = self.text.state()
             params["text"] = {"kind": self.text.kind, **text_params}
+        if self.numbers is not None:
+            params["numbers"] = self.numbers.state()
         return params, {f"text.{name}": values for name, values in arrays.items()}
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The inverse of `state`."""
-        if params["text"] is None:
-            return cls(None, params["n_numeric"])
-        return cls(restored(params["text"], arrays, "text."), params["n_numeric"])
+        """The inverse of `state`; without a scale, numbers are taken as they are."""
+        n_numeric, kept = params["n_numeric"], params.get("numbers")
+        if type(n_numeric) is not int or n_numeric < 0:
+            raise ModelFormatError(f"n_numeric={n_numeric!r}: expected a number of features")
+        numbers = None if kept is None else Numbers.from_state(kept, n_numeric)
+        text = None if params["text"] is None else restored(params["text"], arrays, "text.")
+        return cls(text, n_numeric, numbers)
+
+    def _fit_numbers(self, dataset: Dataset) -> None:
+        self._check_width(dataset)
+        self.numbers = None
+        if dataset.features is not None and not issparse(dataset.features):
+            self.numbers = Numbers.fit(dataset.features, 1.0 if self.text is None else WEIGHT)
 
     def _numeric(self, dataset: Dataset) -> Features:
         """The numeric features, (n, 0) where there are none; another width is an error."""
+        self._check_width(dataset)
+        if dataset.features is None:
+            return np.empty((len(dataset), 0), dtype=np.float32)
+        if self.numbers is None:
+            return checked_features(dataset.features)
+        if isinstance(dataset.features, csr_matrix):
+            return self.numbers.transform(dataset.features.toarray())
+        return self.numbers.transform(dataset.features)
+
+    def _check_width(self, dataset: Dataset) -> None:
         width = dataset.n_features or 0
         if width != self.n_numeric:
             raise InputError(
                 f"the data has {width} numeric features; the model takes {self.n_numeric}"
             )
-        if dataset.features is None:
-            return np.empty((len(dataset), 0), dtype=np.float32)
-        return checked_features(dataset.features)
 
 
 def pipeline_for(dataset: Dataset, spec: str | TextFeatures) -> FeaturePipeline:
     """An unfitted pipeline for what the data has; `spec` says how its texts become vectors."""
-    text = make_features(spec) if isinstance(spec, str) else spec
+    text = make_features(spec)
     if dataset.texts is None:
         text = None
     return FeaturePipeline(text, dataset.n_features or 0)

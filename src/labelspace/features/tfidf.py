@@ -6,6 +6,7 @@ so that a single request is not slowed by its features.
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,13 @@ from labelspace.checks import are_numbers, expect
 from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 
+logger = logging.getLogger(__name__)
+
+_NO_TERMS: dict[Kind, str] = {
+    "word": "the texts have no words of two or more letters: name other text columns (--text), "
+    "or take runs of characters as features (--features chars)",
+    "char": "the texts are empty: name other text columns (--text)",
+}
 _BLOCK = 8192  # texts counted at a time, to bound memory
 _COLUMN_BITS = 32  # a key is a row above this many bits of column
 
@@ -31,7 +39,7 @@ class Tfidf:
     word_ngrams   shortest and longest run of words, or None for no words
     char_ngrams   the same for characters within words, such as (3, 5), or None
     sublinear     count a term's repetitions as 1 + log(count)
-    min_df        drop terms found in fewer training texts than this
+    min_df        drop terms found in fewer training texts than this, unless none would be left
     max_features  keep only so many terms of each kind, the most frequent ones
     lowercase     fold case first
     norm          "l2" gives every row length 1, words and characters weighing the same
@@ -173,17 +181,16 @@ def _learn_vocabulary(
     found.default_factory = found.__len__  # a new term gets the next column
     counts = _count(texts, lambda text: map(found.__getitem__, cut(text)), found)
     df = np.bincount(counts.indices, minlength=len(found))
-    enough = (df >= min_df).tolist()
+    if not len(df):
+        raise InputError(_NO_TERMS[kind])
+    if df.max() < min_df:
+        logger.warning("no %s is in %d texts: those in %d are kept", kind, min_df, df.max())
+    enough = (df >= min(min_df, df.max())).tolist()
     kept = sorted((term, column) for term, column in found.items() if enough[column])
     if max_features is not None and len(kept) > max_features:
         totals = np.bincount(counts.indices, weights=counts.data, minlength=len(found))
         kept.sort(key=lambda pair: -totals[pair[1]])  # stable: ties go to the first term
         kept = sorted(kept[:max_features])
-    if not kept:
-        raise InputError(
-            f"no {kind} term occurs in {min_df} or more of the {len(texts)} texts: "
-            "lower min_df, or check that the texts are not empty"
-        )
     columns = [column for _, column in kept]
     idf = np.log((1.0 + len(texts)) / (1.0 + df[columns])) + 1.0
     vocabulary = _Vocabulary(kind, cut, [term for term, _ in kept], idf.astype(np.float32))
