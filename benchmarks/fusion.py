@@ -25,7 +25,7 @@ import numpy as np
 
 from kept import keep
 from labelspace.data import read_split
-from labelspace.evaluation.compare import compare, entrants
+from labelspace.evaluation.compare import compare, entrants, raise_if_failed
 from labelspace.evaluation.metrics import evaluate
 from labelspace.evaluation.peers import make_peer
 from labelspace.evaluation.reliability import reliability
@@ -134,7 +134,8 @@ def budget(folder: Path, times: list[float]) -> None:
 
 def features(folder: Path, spec: str) -> None:
     train, test = read_split(folder)
-    report = compare(train, test, entrants(["fusion"], [], {}), features=spec)
+    field = entrants(["fusion"], [], {})
+    report = compare(train, test, field, features=spec, on_result=raise_if_failed)
     found = report["entrants"][0]
     kinds = "+".join(part.partition(":")[0] for part in spec.split("+"))
     own = {"set": folder.name, "features": kinds}

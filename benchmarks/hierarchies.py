@@ -18,7 +18,7 @@ import numpy as np
 
 from kept import Row, keep
 from labelspace.data import read_split
-from labelspace.evaluation.compare import compare, entrants
+from labelspace.evaluation.compare import compare, entrants, raise_if_failed
 
 METHODS = "most-common,knn,glas,dxml,hyperbolic,neuralxc,hierarchicalxc,linear,fusion,treespace"
 METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP") for k in (1, 3, 5))
@@ -33,6 +33,7 @@ def measure(folder: Path, n_rows: int | None, methods: list[str], peers: list[st
         train = train.take(np.sort(order[:n_rows]))
 
     def write(entrant: dict[str, Any]) -> None:
+        raise_if_failed(entrant)
         own = {"set": folder.name, "rows": len(train), "entrant": entrant["name"]}
         found = entrant.get("by_level")
         paths = {} if found is None else path_row(found)

@@ -17,7 +17,7 @@ from typing import Any
 from kept import Row, keep, kept
 from labelspace.data import read_split
 from labelspace.data.synthetic import write_catalogue
-from labelspace.evaluation.compare import Entrant, compare, entrants
+from labelspace.evaluation.compare import Entrant, compare, entrants, raise_if_failed
 
 README = Path(__file__).resolve().with_name("README.md")
 BEGIN, END = "<!-- overview: written by overview.py -->\n", "<!-- /overview -->\n"
@@ -31,7 +31,7 @@ def measure(folder: Path, methods: list[str], peers: list[str]) -> None:
     field = entrants(methods, peers, {})
     if "fusion" in methods:
         field.append(FOR_RARE_LABELS)
-    report = compare(train, test, field)
+    report = compare(train, test, field, on_result=raise_if_failed)
     rows = [row_of(folder.name, entrant) for entrant in report["entrants"]]
     keep("overview", rows, ("set", "entrant"))
     write_readme(kept("overview"), report["machine"])

@@ -12,10 +12,18 @@ import pytest
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace.data.dataset import Dataset
-from labelspace.errors import ParameterError
-from labelspace.evaluation.compare import COSTS, METRICS, Entrant, compare, entrants, over_runs
+from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.evaluation.compare import (
+    COSTS,
+    METRICS,
+    Entrant,
+    compare,
+    entrants,
+    over_runs,
+    raise_if_failed,
+)
 from labelspace.evaluation.metrics import evaluate
-from labelspace.evaluation.peers import as_ranking
+from labelspace.evaluation.peers import as_ranking, make_peer
 from labelspace.evaluation.reliability import reliability
 from labelspace.evaluation.report import comparison_page, three_digits
 from labelspace.methods.baselines import Random
@@ -92,6 +100,9 @@ def test_an_entrant_that_fails_does_not_cost_the_others(data):
     page = comparison_page(report, "x")
     assert "neighbours=0" in page
     assert f"{fine['P@1']:.2f}" in page
+    with pytest.raises(LabelspaceError, match=r"knn: .*neighbours=0"):
+        raise_if_failed(two)
+    raise_if_failed(fine)
     report["entrants"] = [two]
     assert "neighbours=0" in comparison_page(report, "x")
 
@@ -139,6 +150,11 @@ def test_an_entrant_that_ranks_nothing_has_no_calibration_error():
     test = Dataset(labels=Y, texts=["one", "two"] * 5)
     (knn,) = compare(train, test, entrants(["knn"], [], {}))["entrants"]
     assert (knn["P@1"], knn["ECE"]) == (0.0, None)
+
+
+def test_repeated_runs_of_a_peer_have_seeds_of_their_own(tmp_path):
+    pytest.importorskip("napkinxc", reason="extra 'peers' is not installed")
+    assert make_peer("napkinxc", tmp_path, seed=3).params["seed"] == 3
 
 
 def test_a_peers_answers_become_a_ranking():

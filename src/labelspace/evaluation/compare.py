@@ -131,6 +131,12 @@ def compare(
     return report
 
 
+def raise_if_failed(result: Mapping[str, Any]) -> None:
+    """Raise the error of an entrant; as `on_result` it ends a comparison at the first failure."""
+    if "error" in result:
+        raise LabelspaceError(f"{result['name']}: {result['error']}")
+
+
 class _DataFiles:
     """The data as files that entrants read, one for each kind of features, made when needed."""
 

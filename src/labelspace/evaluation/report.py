@@ -135,7 +135,7 @@ def _failures(entrants: _Entrants) -> str:
         f"<tr><td>{escape(each['name'])}</td><td class=text>{escape(each['error'])}</td></tr>"
         for each in failed
     )
-    return f"<h2>Failed</h2>{_scrolled(f'<tr><th></th><th></th></tr>{rows}')}"
+    return f"<h2>Failed</h2>{_scrolled(rows)}"
 
 
 def _scrolled(rows: str) -> str:
@@ -196,7 +196,7 @@ def _parameters(entrants: _Entrants) -> str:
         f"<td class=text>{escape(_settings(each['params']))}</td></tr>"
         for each in entrants
     )
-    return _scrolled(f"<tr><th></th><th></th></tr>{rows}")
+    return _scrolled(rows)
 
 
 def _settings(params: Mapping[str, Any]) -> str:
