@@ -21,6 +21,7 @@ from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 
 _BLOCK = 8192  # texts counted at a time, to bound memory
+_FEW_TEXTS = 1000
 _COLUMN_BITS = 32  # a key is a row above this many bits of column
 
 
@@ -31,7 +32,8 @@ class Tfidf:
     word_ngrams   shortest and longest run of words, or None for no words
     char_ngrams   the same for characters within words, such as (3, 5), or None
     sublinear     count a term's repetitions as 1 + log(count)
-    min_df        drop terms found in fewer training texts than this
+    min_df        drop terms found in fewer training texts than this; "auto": 2, or 1 for fewer than
+                  1,000 texts, of which most words occur once
     max_features  keep only so many terms of each kind, the most frequent ones
     lowercase     fold case first
     norm          "l2" gives every row length 1, words and characters weighing the same
@@ -42,7 +44,7 @@ class Tfidf:
     word_ngrams: Ngrams | None = (1, 1)
     char_ngrams: Ngrams | None = None
     sublinear: bool = True
-    min_df: int = 2
+    min_df: int | Literal["auto"] = "auto"
     max_features: int | None = None
     lowercase: bool = True
     norm: Literal["l2"] | None = "l2"
@@ -53,8 +55,10 @@ class Tfidf:
         check_ngrams("char_ngrams", self.char_ngrams)
         if self.word_ngrams is None and self.char_ngrams is None:
             raise ParameterError("word_ngrams=None and char_ngrams=None: one of them is needed")
-        if type(self.min_df) is not int or self.min_df < 1:
-            raise ParameterError(f"min_df={self.min_df!r}: expected an integer of at least 1")
+        if self.min_df != "auto" and (type(self.min_df) is not int or self.min_df < 1):
+            raise ParameterError(
+                f"min_df={self.min_df!r}: expected an integer of at least 1, or 'auto'"
+            )
         limit = self.max_features
         if limit is not None and (type(limit) is not int or limit < 1):
             raise ParameterError(f"max_features={limit!r}: expected an integer above 0, or None")
@@ -120,8 +124,11 @@ class Tfidf:
         """Build the vocabularies; returns the counts of their terms in the texts."""
         if not texts:
             raise InputError("there are no texts to learn from")
+        min_df = self.min_df
+        if min_df == "auto":
+            min_df = 1 if len(texts) < _FEW_TEXTS else 2
         learned = [
-            _learn_vocabulary(kind, cut, texts, self.min_df, self.max_features)
+            _learn_vocabulary(kind, cut, texts, min_df, self.max_features)
             for kind, cut in self._cutters().items()
         ]
         self._vocabularies = [vocabulary for vocabulary, _ in learned]
@@ -181,8 +188,9 @@ def _learn_vocabulary(
         kept = sorted(kept[:max_features])
     if not kept:
         raise InputError(
-            f"no {kind} term occurs in {min_df} or more of the {len(texts)} texts: "
-            "lower min_df, or check that the texts are not empty"
+            f"none of the {len(texts)} texts holds a {kind} term that occurs in {min_df} of them: "
+            "check that the text columns are the right ones and not empty, or read texts as runs "
+            "of characters (--features chars)"
         )
     columns = [column for _, column in kept]
     idf = np.log((1.0 + len(texts)) / (1.0 + df[columns])) + 1.0
