@@ -6,7 +6,7 @@ the narrowest form that holds them all, which costs nothing. The name tells what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -15,11 +15,17 @@ _SMALL = 1024  # fewer numbers are left alone: they are often the ones that coun
 _LARGEST = 65_000.0  # what 16 bits can hold
 
 
-def compact(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same arrays, narrower where that can be undone by `widened`."""
+def compact(
+    arrays: Mapping[str, np.ndarray], full_precision: Collection[str] = ()
+) -> dict[str, np.ndarray]:
+    """The same arrays, narrower where that can be undone by `widened`.
+
+    full_precision  arrays whose floats keep 32 bits, by the last part of their dotted names
+    """
     kept = {}
     for name, array in arrays.items():
-        narrow = _narrow(array)
+        exact = array.dtype.kind == "f" and name.rpartition(".")[2] in full_precision
+        narrow = array if exact else _narrow(array)
         kept[name if narrow is array else f"{name}{_MARK}{array.dtype}"] = narrow
     return kept
 

@@ -15,22 +15,17 @@ from labelspace.errors import InputError
 
 def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.ndarray:
     """X as CSR or C-ordered array of finite float32; anything else is an InputError."""
-    if issparse(X):
+    given = _matrix_of_numbers(X, "X")
+    if issparse(given):
         # Rebuilding a matrix costs more than a small query: only where it is needed.
-        ready = isinstance(X, csr_matrix) and X.dtype == np.float32
-        matrix = X if ready else csr_matrix(X, dtype=np.float32)
+        ready = isinstance(given, csr_matrix) and given.dtype == np.float32
+        matrix = given if ready else csr_matrix(given, dtype=np.float32)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()  # the arrays may be the caller's
             matrix.sum_duplicates()
         values = matrix.data
     else:
-        try:
-            matrix = np.ascontiguousarray(X, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"X must be a CSR matrix or an array of numbers: {error}") from None
-        if matrix.ndim != 2:
-            raise InputError(f"X must have two dimensions, got shape {matrix.shape}")
-        values = matrix
+        matrix = values = np.ascontiguousarray(given, dtype=np.float32)
     # The sum of squares is quick and shows them all, but may overflow where there are none.
     if not isfinite(np.vdot(values, values)) and not np.isfinite(values).all():
         raise InputError("X holds NaN or infinite values")
@@ -41,7 +36,7 @@ def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.n
 
 def checked_labels(Y: Any, n_rows: int) -> csr_matrix:
     """Y as CSR of float32 ones with sorted indices; stored zeros are no labels."""
-    matrix = csr_matrix(Y, dtype=np.float32, copy=True)
+    matrix = csr_matrix(_matrix_of_numbers(Y, "Y"), dtype=np.float32, copy=True)
     if not np.isfinite(matrix.data).all():
         raise InputError("Y holds NaN or infinite values")
     matrix.sum_duplicates()
@@ -52,6 +47,66 @@ def checked_labels(Y: Any, n_rows: int) -> csr_matrix:
         raise InputError("Y has no columns: there is no label to learn")
     matrix.data[:] = 1.0
     return matrix
+
+
+def _matrix_of_numbers(given: Any, name: str) -> Any:
+    """The sparse matrix as given, or an array of two dimensions; InputError for anything else."""
+    if np.ma.isMaskedArray(given):
+        raise InputError(f"{name} is a masked array: fill its gaps first, as {name}.filled(0) does")
+    if issparse(given):
+        matrix = given
+    else:
+        try:
+            matrix = np.asarray(given)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{name} must be a CSR matrix or an array of numbers: {error}"
+            ) from None
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name} must be a CSR matrix or an array of numbers, got values of type {matrix.dtype}"
+        )
+    if matrix.ndim != 2:
+        raise InputError(f"{name} must have two dimensions, got shape {matrix.shape}")
+    if issparse(matrix):
+        if matrix.format not in ("csr", "csc", "coo"):
+            matrix = csr_matrix(matrix)
+        _check_places(matrix, name)
+    return matrix
+
+
+def _check_places(matrix: Any, name: str) -> None:
+    """Raise InputError for non-zeros outside of the matrix: scipy trusts its index arrays."""
+    if matrix.format == "coo":
+        inside = all(
+            _all_within(places, size)
+            for places, size in zip((matrix.row, matrix.col), matrix.shape, strict=True)
+        )
+    else:
+        major, minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        ends, places = matrix.indptr, matrix.indices
+        inside = (
+            len(ends) == major + 1
+            and ends[0] == 0
+            and ends[-1] <= min(len(places), len(matrix.data))
+            and bool((ends[1:] >= ends[:-1]).all())
+            and _all_within(places, minor)
+        )
+    if not inside:
+        raise InputError(
+            f"{name} has non-zeros outside of its shape {matrix.shape}: its index arrays are damaged"
+        )
+
+
+def _all_within(places: np.ndarray, size: int) -> bool:
+    return len(places) == 0 or bool(places.min() >= 0 and places.max() < size)
+
+
+def hits_of(Y: csr_matrix, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether Y has the label of each (row, label) pair, as a flat array."""
+    if len(rows) == 0:  # scipy's answer would be a sparse matrix, not an array
+        return np.zeros(0, np.bool_)
+    return np.asarray(np.asarray(Y[rows, labels]).ravel() > 0)
 
 
 def unit_rows(matrix: csr_matrix) -> csr_matrix:
@@ -85,12 +140,13 @@ def digest(*items: Any) -> str:
     sha = hashlib.blake2b(digest_size=16)
     for item in items:
         if issparse(item):
-            arrays = [np.array(item.shape), item.indptr, item.indices, item.data]
+            arrays = [item.indptr, item.indices, item.data]
         elif isinstance(item, np.ndarray):
-            arrays = [np.array(item.shape), item]
+            arrays = [item]
         else:
             sha.update(repr(item).encode())
             continue
+        sha.update(repr((item.shape, *(array.dtype.str for array in arrays))).encode())
         for array in arrays:
             sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()

@@ -34,7 +34,8 @@ class RankedLabels(Protocol):
 def measure(metric: str, ranking: RankedLabels, Y_test: Any, Y_train: Any = None) -> float:
     """One metric alone, as "P@1"; a method chooses by it on its validation cut."""
     k = int(metric.partition("@")[2])
-    return float(evaluate(ranking, Y_test, Y_train, ks=(k,), bands=False)[metric])
+    counted = Y_train if metric.startswith("PS") else None  # no other metric needs the counts
+    return float(evaluate(ranking, Y_test, counted, ks=(k,), bands=False)[metric])
 
 
 def evaluate(

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.errors import InputError
 from labelspace.evaluation.metrics import RankedLabels
-from labelspace.sparse import checked_labels
+from labelspace.sparse import checked_labels, hits_of
 
 
 @dataclass(frozen=True)
@@ -40,5 +40,5 @@ class Pairs:
             raise InputError("the ranking is empty: there are no scores to judge")
         known = ranked < truth.shape[1]  # labels beyond are no true ones
         hits = np.zeros(len(ranked), bool)
-        hits[known] = np.asarray(truth[rows[known], ranked[known]]).ravel() > 0
+        hits[known] = hits_of(truth, rows[known], ranked[known])
         return cls(scores, ranked, hits, truth)

@@ -7,7 +7,7 @@ scikit-learn's `get_params`, `clone` and grid search work. Checks happen in `fit
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
-from labelspace.methods.parameters import Parameter, unknown
+from labelspace.methods.parameters import Parameter, checked_count, plain, unknown
 from labelspace.methods.ranking import Ranking
 from labelspace.sparse import checked_features, checked_labels, digest
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
     from labelspace.nn.callbacks import Callback
+
+
+PAIRED = 100  # labels of an example that a label graph takes pairs of, at most
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Shape:
     """The size of a job, for memory estimates before anything is allocated.
 
     common_features  that more than half of the examples have
+    label_pairs      sum over the examples of their number of labels squared, with at most
+                     PAIRED labels of an example; 0: unknown
     """
 
     points: int
@@ -52,13 +57,34 @@ class Shape:
     feature_nnz: int
     label_nnz: int
     common_features: int = 0
+    label_pairs: int = 0
 
     @classmethod
     def of(cls, X: Features, Y: csr_matrix) -> Shape:
-        X = as_csr(X)
-        common = np.bincount(X.indices, minlength=X.shape[1]) > X.shape[0] / 2
-        sizes = X.shape[0], X.shape[1], Y.shape[1], X.nnz, Y.nnz
-        return cls(*sizes, common_features=int(np.count_nonzero(common)))
+        """The shape of these data, found without allocating more than the data take."""
+        if not issparse(X):
+            counts = np.count_nonzero(X, axis=0)
+        elif X.shape[1] <= X.nnz:
+            counts = np.bincount(X.indices, minlength=X.shape[1])
+        else:  # a file may claim any number of features
+            counts = np.unique(X.indices, return_counts=True)[1]
+        labels = np.minimum(np.diff(Y.indptr), PAIRED).astype(np.int64)
+        return cls(
+            points=X.shape[0],
+            features=X.shape[1],
+            labels=Y.shape[1],
+            feature_nnz=int(counts.sum()),
+            label_nnz=Y.nnz,
+            common_features=int(np.count_nonzero(counts > X.shape[0] / 2)),
+            label_pairs=int(labels @ labels),
+        )
+
+    def cooccurrences(self) -> int:
+        """Pairs of labels, each with itself included, that occur together: an upper bound."""
+        mean = self.label_nnz / max(1, self.points)
+        # Where nothing is known of single examples, as many labels as in a geometric distribution.
+        pairs = self.label_pairs or self.label_nnz * min(float(PAIRED), 2 * mean + 1)
+        return int(min(pairs + self.labels, float(self.labels) ** 2))
 
 
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -71,6 +97,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     learns_more: ClassVar[bool] = False  # whether `_partial_fit` is there
     judges: ClassVar[bool] = False  # whether `_rank_among` is there
     writes_labels: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
+    full_precision: ClassVar[tuple[str, ...]] = ()  # arrays of the state that 16 bits would spoil
 
     n_features_in_: int
     n_labels_: int
@@ -86,21 +113,26 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     ) -> Self:
         """Learn from X (n, features), CSR or array, and Y (n, labels), CSR of ones.
 
-        valid      held-out (X, Y) for early stopping; cut from the training data if None
+        valid      held-out (X, Y) for early stopping; cut from the training data if None. Its Y
+                   may lack the last columns, which are then taken to be empty; more columns than
+                   the training data have are an error
         taxonomy   how the labels hang together, for methods that use it
         callbacks  told of progress; see `labelspace.nn.callbacks`
+
+        If training fails or is interrupted, the method is unfitted, whatever it was before.
         """
         self.check_parameters()
         X = checked_features(X)
         Y = checked_labels(Y, X.shape[0])
         if X.shape[0] == 0:
             raise InputError("X has no rows: there is nothing to learn from")
+        if Y.nnz == 0:
+            raise InputError("no example has a label: there is nothing to learn")
         if valid is not None:
-            valid_X = checked_features(valid[0], X.shape[1])
-            valid = (valid_X, checked_labels(valid[1], valid_X.shape[0]))
-        identity = digest(self.name, self.version, sorted(self.get_params().items()), X, Y)
-        self._fit(TrainingData(X, Y, valid, taxonomy, callbacks, identity))
-        self.n_features_in_, self.n_labels_ = X.shape[1], Y.shape[1]
+            valid = _checked_valid(valid, X.shape[1], Y.shape[1])
+        data = TrainingData(X, Y, valid, taxonomy, callbacks, self._identity(X, Y, valid, taxonomy))
+        self._change(self._fit, data)
+        self.n_features_in_ = X.shape[1]
         return self
 
     def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
@@ -117,10 +149,30 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             )
         if X.shape[0] == 0:
             return self
-        identity = digest(self.name, self.version, sorted(self.get_params().items()), X, Y)
-        self._partial_fit(TrainingData(X, Y, None, None, callbacks, identity))
-        self.n_labels_ = Y.shape[1]
+        identity = self._identity(X, Y)
+        self._change(self._partial_fit, TrainingData(X, Y, None, None, callbacks, identity))
         return self
+
+    def _identity(
+        self,
+        X: Features,
+        Y: csr_matrix,
+        valid: tuple[Features, csr_matrix] | None = None,
+        taxonomy: Taxonomy | None = None,
+    ) -> str:
+        """A fingerprint of all that the result of training depends on, for checkpoints."""
+        params = sorted(self.get_params().items())
+        nodes = (taxonomy.n_labels, taxonomy.edges) if taxonomy is not None else ()
+        return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes)
+
+    def _change(self, train: Callable[[TrainingData], None], data: TrainingData) -> None:
+        """Train; where that fails, nothing half-changed is left for `predict` to answer from."""
+        try:
+            train(data)
+        except BaseException:
+            self.__dict__.pop("n_labels_", None)
+            raise
+        self.n_labels_ = data.Y.shape[1]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_labels_"):
@@ -129,8 +181,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def predict(self, X: Any, k: int = 5) -> Ranking:
         """The k best labels of each row of X, with scores in [0, 1]."""
         self._check_fitted()
-        if k < 1:
-            raise ParameterError(f"k={k}: expected an integer of at least 1")
+        k = checked_count("k", k)
         X = checked_features(X, self.n_features_in_)
         best = self._predict(X, min(k, self.n_labels_))
         if best.k == k:
@@ -194,9 +245,13 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return {}
 
     def check_parameters(self) -> None:
-        """Raise ParameterError for the first parameter that is out of range."""
+        """Raise ParameterError for the first parameter that is out of range.
+
+        Numbers of numpy become Python's, which can be written as JSON.
+        """
         for name, value in self.get_params(deep=False).items():
             self.parameters[name].check(f"{self.name}.{name}", value)
+            setattr(self, name, plain(value))
 
     @classmethod
     def parse_parameters(cls, settings: Mapping[str, str]) -> dict[str, Any]:
@@ -221,6 +276,25 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             if name not in cls.parameters:
                 raise ParameterError(unknown(name, f"{cls.name} parameter", cls.parameters))
         return cls(**params)
+
+
+def _checked_valid(
+    valid: tuple[Any, Any], n_features: int, n_labels: int
+) -> tuple[Features, csr_matrix]:
+    """Held-out examples whose labels have as many columns as those of training."""
+    try:
+        X, Y = valid
+    except (TypeError, ValueError):
+        raise InputError("valid must be a pair (X, Y) of held-out examples") from None
+    X = checked_features(X, n_features)
+    Y = checked_labels(Y, X.shape[0])
+    if Y.shape[1] > n_labels:
+        raise InputError(
+            f"valid has {Y.shape[1]} label columns and Y has {n_labels}: "
+            "leave out labels that the training data do not have"
+        )
+    Y.resize(Y.shape[0], n_labels)
+    return X, Y
 
 
 def as_csr(X: Features) -> csr_matrix:

@@ -10,6 +10,7 @@ raises the mean F1 of labels; the members stay as they are.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,10 +29,8 @@ from labelspace.methods.fusion_members import (
     FEW_EXAMPLES,
     Clock,
     Step,
-    briefer,
-    longer,
-    shorter,
-    steps,
+    after_cut,
+    plans,
 )
 from labelspace.methods.linear import Linear
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
@@ -40,6 +39,7 @@ from labelspace.methods.registry import method_class, method_names
 from labelspace.methods.validation import cut_apart, family_sizes
 from labelspace.nn.calibration import log_odds
 from labelspace.nn.callbacks import listeners
+from labelspace.sparse import digest
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -94,23 +94,33 @@ class Fusion(Method):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        known = [*(name for name in method_names() if name != self.name), "auto"]
-        for name in self.members.split(","):
-            if name.strip() not in known:
+        names = [name.strip() for name in self.members.split(",")]
+        if names == ["auto"]:
+            return
+        known = [name for name in method_names() if name != self.name]
+        if "auto" in names:
+            raise ParameterError(
+                f"fusion.members={self.members!r}: 'auto' chooses all members and stands alone; "
+                f"name the others: {', '.join(known)}"
+            )
+        for name in names:
+            if name not in known:
                 raise ParameterError(
-                    f"fusion.members={self.members!r}: {name.strip()!r} is no method; "
-                    f"there are: {', '.join(known)}"
+                    f"fusion.members={self.members!r}: {name!r} is no method; "
+                    f"there are: auto, or {', '.join(known)}"
                 )
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
+        share = _cut_share(self.validation, X.shape[0])
         if data.valid is None:
-            share = min(self.validation, MOST_VALIDATED / X.shape[0])
             rows, cut = cut_apart(X, share, self.seed)
-        else:
+        if data.valid is not None or Y[rows].nnz == 0:  # members need a label to learn
             rows, cut = np.arange(X.shape[0]), np.arange(0)
         held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
-        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data)
+        shape = Shape.of(X, Y)
+        shape = after_cut(shape, share) if len(cut) else shape
+        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data, shape)
         rankings = self._rankings(held[0])
         counts_as = 1.0 / family_sizes(held[0])
         given = held[1], Y[rows], counts_as
@@ -125,13 +135,14 @@ class Fusion(Method):
             if judges:
                 member.drop_search()
             # It answers from now on as it will when it is loaded.
-            member.load_state(widened(compact(member.state())))
+            member.load_state(widened(_compacted(member)))
 
     def _teach_all(
         self,
         train: tuple[csr_matrix, csr_matrix],
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
+        shape: Shape,
     ) -> None:
         """All members, or as many as there is time for, but one at least.
 
@@ -139,7 +150,7 @@ class Fusion(Method):
         """
         clock = Clock(self.budget)
         clock.look(*train, self.seed)
-        plan = self._plan(clock, Shape.of(*train))
+        plan = self._plan(clock, shape)
         self.settings_: list[tuple[str, dict[str, Any], bool]] = []
         self.members_: list[Method] = []
         side_by_side = self.ensemble > 1 and self.budget is None
@@ -163,13 +174,11 @@ class Fusion(Method):
 
     def _plan(self, clock: Clock, shape: Shape) -> list[Step]:
         """The members that suit the data, with more or fewer of them as the time allows."""
-        plan = steps(self.members, shape)
-        if self.members != "auto" or self.budget is None:
-            return plan
-        for tried in [*longer(plan, shape)[::-1], *briefer(plan)]:
-            if clock.covers([(step, self._again(step, shape.points)) for step in tried]):
-                return tried
-        return shorter(shape)
+        *tried, last = plans(self.members, shape, self.budget)
+        for plan in tried:
+            if clock.covers([(step, self._again(step, shape.points)) for step in plan]):
+                return plan
+        return last
 
     def _again(self, step: Step, n_examples: int) -> bool:
         """Whether the member is trained a second time; what learns more is not."""
@@ -209,7 +218,9 @@ class Fusion(Method):
     ) -> None:
         """Fit a member, or take it as an interrupted run has left it behind."""
         own = listeners(data.callbacks, f"{place + 1}-{member.name}")
-        identity = f"{data.identity}-{place}"
+        # With a time budget, another run may have chosen other settings for this place.
+        settings = digest(member.name, sorted(member.get_params().items()))
+        identity = f"{data.identity}-{place}-{settings}"
         kept = next((found for at in own if (found := at.finished(identity)) is not None), None)
         if kept is not None:
             member.n_features_in_, member.n_labels_ = train[0].shape[1], train[1].shape[1]
@@ -274,7 +285,7 @@ class Fusion(Method):
         written = json.dumps(self.settings_).encode()
         arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
         for place, member in enumerate(self.members_):
-            parts = compact(member.state())
+            parts = _compacted(member)
             arrays |= {f"member.{place}.{name}": part for name, part in parts.items()}
         return arrays
 
@@ -290,12 +301,41 @@ class Fusion(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        needs: dict[str, int] = {}
-        for name, given, *_ in steps(params["members"], shape):
-            method = method_class(name)
-            of = method.memory(shape, method(**given).get_params())
-            needs |= {f"{name}: {purpose}": size for purpose, size in of.items()}
-        return needs
+        # `fit` plans by the examples that its own cut leaves, or by all of them.
+        cut = after_cut(shape, _cut_share(params["validation"], shape.points))
+        members = max(
+            (
+                _members_memory(plan, shape)
+                for planned in (shape, cut)
+                for plan in plans(params["members"], planned, params["budget"])
+            ),
+            key=lambda needs: sum(needs.values()),
+        )
+        data = 8 * (shape.feature_nnz + shape.label_nnz) + 16 * shape.points
+        return {
+            "the cut, and near duplicates across it": 4 * data + 12 * shape.features,
+            **{purpose: params["ensemble"] * size for purpose, size in members.items()},
+        }
+
+
+def _cut_share(validation: float, n_examples: int) -> float:
+    """The share of the examples that is held out to learn the combination."""
+    return min(validation, MOST_VALIDATED / max(1, n_examples))
+
+
+def _members_memory(plan: list[Step], shape: Shape) -> dict[str, int]:
+    """Bytes that the members of a plan need, by member and purpose."""
+    needs: Counter[str] = Counter()
+    for name, given, *_ in plan:
+        method = method_class(name)
+        of = method.memory(shape, method(**given).get_params())
+        needs.update({f"{name}: {purpose}": size for purpose, size in of.items()})
+    return dict(needs)
+
+
+def _compacted(member: Method) -> dict[str, np.ndarray]:
+    """What a member learned, as it is kept."""
+    return compact(member.state(), member.full_precision)
 
 
 def fitted_state(

@@ -27,11 +27,12 @@ from scipy.sparse import csr_matrix
 
 from labelspace.evaluation.metrics import measure
 from labelspace.evaluation.thresholds import MACRO_F1, choose_threshold
-from labelspace.labels.propensity import inverse_propensities
+from labelspace.labels.propensity import LabelCounts, inverse_propensities
 from labelspace.methods.ranking import Ranking
 from labelspace.nn.calibration import log_odds
 from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
+from labelspace.sparse import hits_of
 
 BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
 # How much all labels count alike beside what rare ones count more: from rarity ignored to no limit.
@@ -162,7 +163,7 @@ class Combiner:
         at_least, scale = (_LEARNED_FROM_FOR_TAIL, _OWN_OF_TAIL) if tail else (_LEARNED_FROM, _OWN)
         count = max(at_least, round(Y_train.nnz / max(1, Y_train.shape[0])))
         found = _likeliest(gather(rankings, combiner.log_counts), count)
-        hits = np.asarray(Y[found.rows, found.labels]).ravel() > 0
+        hits = hits_of(Y, found.rows, found.labels)
         if 0 < hits.sum() < len(hits):
             weights = np.ones(len(hits)) if counts_as is None else counts_as[found.rows]
             if tail:
@@ -219,7 +220,12 @@ class Combiner:
         "psp"  PSP@1 by a first rank that costs little P@1, then PSP@3 and 5 in sum; what it costs
                is told by the first ranks of the precise combiner, or else of this one
         "f1"   macro-F1 of the sets that the best threshold makes
+
+        Where no held-out example has a label, nothing is lifted.
         """
+        if Y.nnz == 0:
+            return
+        counts = LabelCounts.of(Y_train)
 
         def macro_f1(even: float) -> float:
             self.lift(even, even)
@@ -228,7 +234,7 @@ class Combiner:
         def psp(first: float, others: float, ranks: Sequence[int]) -> float:
             self.lift(first, others)
             best = self.rank(rankings, max(ranks))
-            return sum(measure(f"PSP@{k}", best, Y, Y_train) for k in ranks)
+            return sum(measure(f"PSP@{k}", best, Y, counts) for k in ranks)
 
         if objective == "f1":
             even = max(EVENNESS, key=macro_f1)
@@ -248,9 +254,9 @@ class Combiner:
         self.lift(even, even)
         best = self.rank(rankings, 1)
         labels, listed = best.labels[:, 0], best.labels[:, 0] >= 0
-        right = np.asarray(Y[np.arange(len(labels)), labels]).ravel()
+        right = hits_of(Y, np.arange(len(labels)), labels)
         chance = best.scores[:, 0] / self.factors[0, labels]
-        return np.where(listed, right, 0.0), np.where(listed, chance, 0.0)
+        return (right & listed).astype(np.float64), np.where(listed, chance, 0.0)
 
     def state(self) -> dict[str, np.ndarray]:
         finite = [-1.0 if np.isinf(even) else even for even in self.evenness]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from scipy.sparse import csr_matrix
 from labelspace.methods.base import Shape
 from labelspace.methods.hierarchicalxc import HierarchicalXC
 from labelspace.methods.linear import usual_negatives
+from labelspace.methods.validation import cut_size
 
 FEW_EXAMPLES, MANY_EXAMPLES = 30_000, 300_000
 # Examples that a tree is trained on to see how quick this machine is on such data; and on a few
@@ -51,6 +53,29 @@ class Step(NamedTuple):
     seconds: float = 0.0
 
 
+def after_cut(shape: Shape, share: float) -> Shape:
+    """The shape of what is left to train on when this share of the examples is held out."""
+    points = shape.points - cut_size(share, shape.points)
+    left = points / max(1, shape.points)
+    return replace(
+        shape,
+        points=points,
+        feature_nnz=round(left * shape.feature_nnz),
+        label_nnz=round(left * shape.label_nnz),
+    )
+
+
+def plans(members: str, shape: Shape, seconds: float | None) -> list[list[Step]]:
+    """The members that may be trained, as lists of which the first that fits the time is taken.
+
+    The last is for whoever has no time for any other; without a limit there is one alone.
+    """
+    usual = steps(members, shape)
+    if members.strip() != "auto" or seconds is None:
+        return [usual]
+    return [*longer(usual, shape)[::-1], *briefer(usual), shorter(shape)]
+
+
 def steps(members: str, shape: Shape) -> list[Step]:
     """The members to train, in this order.
 
@@ -61,28 +86,32 @@ def steps(members: str, shape: Shape) -> list[Step]:
     there the others find labels, and the linear classifiers judge what they list. With dense
     features few examples are enough for a space.
     """
-    if members != "auto":
+    if members.strip() != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     fits = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
     negatives = usual_negatives(shape)
     if negatives != "hard":
-        linear = Step("linear", {}, LINEAR_COST[negatives])
+        linear = Step("linear", {"negatives": negatives}, LINEAR_COST[negatives])
         return [linear, space(shape.points) if fits else neighbours(shape)]
     rare = shape.label_nnz < EXAMPLES_A_LABEL * shape.labels
     if fits and not rare and shape.points >= FEW_EXAMPLES:
-        return [space(shape.points), Step("linear", {}, LINEAR_COST["hard"], judges=True)]
+        linear = Step("linear", {"negatives": "hard"}, LINEAR_COST["hard"], judges=True)
+        return [space(shape.points), linear]
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
     tree = Step("hierarchicalxc", {**TREES, **own["tree"], "ensemble": 1}, TREE_COST)
     finders = [tree, neighbours(shape)]
     if has_dense(shape) and fits and shape.points < FEW_EXAMPLES:
         finders.append(space(shape.points))
-    return [*finders, Step("linear", own["linear"], LINEAR_COST["hard"], judges=True)]
+    settings = {**own["linear"], "negatives": "hard"}
+    return [*finders, Step("linear", settings, LINEAR_COST["hard"], judges=True)]
 
 
 def shorter(shape: Shape) -> list[Step]:
     """Where time is short for the members that suit the data: each is worth less than the last."""
     tree = Step("hierarchicalxc", {**TREES, "ensemble": 1}, TREE_COST)
-    few = [neighbours(shape), tree, Step("linear", {}, LINEAR_COST[usual_negatives(shape)])]
+    negatives = usual_negatives(shape)
+    linear = Step("linear", {"negatives": negatives}, LINEAR_COST[negatives])
+    few = [neighbours(shape), tree, linear]
     return [*few, space(shape.points)] if find_spec("torch") else few
 
 
@@ -148,7 +177,8 @@ class Clock:
         """Train a tree on a sample, to know what one takes on all examples."""
         if self.seconds is None:
             return
-        rows = np.random.default_rng([seed, X.shape[0]]).permutation(X.shape[0])[:SAMPLE]
+        labelled = np.flatnonzero(np.diff(Y.indptr))
+        rows = np.random.default_rng([seed, X.shape[0]]).permutation(labelled)[:SAMPLE]
         for chosen in (rows[:WARM_UP], rows):
             start = time.monotonic()
             HierarchicalXC(**TREES, ensemble=1, validation=0.0).fit(X[chosen], Y[chosen])

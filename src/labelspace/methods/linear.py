@@ -109,6 +109,8 @@ class Linear(Method):
         rows, held = np.split(order, [X.shape[0] - round(share * X.shape[0])])
         rows.sort()
         valid = data.valid or (X[held], Y[held])
+        # Decided once, by all examples: what is calibrated below holds for one kind alone.
+        self.kind_ = self.negatives or usual_negatives(Shape.of(X, Y))
         self.numbers_ = np.array([UNTRIED_SHARE, 1.0, 0.0])
         self._learn(X[rows], Y[rows], data.callbacks)
         if valid[1].nnz:
@@ -117,13 +119,12 @@ class Linear(Method):
             self._learn(X, Y, data.callbacks)
 
     def _learn(self, X: csr_matrix, Y: csr_matrix, callbacks: Sequence[Callback] = ()) -> None:
-        kind = self.negatives or usual_negatives(Shape.of(X, Y))
         self.shortlister_, candidates = None, None
-        if kind == "hard":
+        if self.kind_ == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
             listed, _ = self.shortlister_.search(X, min(self.shortlist, Y.shape[1]))
             candidates = as_candidates(listed, Y.shape[1])
-        usual = 10.0 if self.loss == "logistic" else 0.5 if kind == "all" else 1.0
+        usual = 10.0 if self.loss == "logistic" else 0.5 if self.kind_ == "all" else 1.0
         self.ranker_ = LinearRanker.fit(
             *(X, Y, candidates),
             loss="logistic" if self.loss == "logistic" else "squared_hinge",
@@ -197,19 +198,22 @@ class Linear(Method):
     def facts(self) -> dict[str, Any]:
         weights = self.ranker_.weights
         return {
-            "negatives": "all" if self.shortlister_ is None else "hard",
+            "negatives": self.kind_,
             "weights a label": round(weights.nnz / weights.shape[0], 1),
         }
 
     def state(self) -> dict[str, np.ndarray]:
         listed = {} if self.shortlister_ is None else self.shortlister_.state()
-        return {**self.ranker_.state(), **listed, "numbers": self.numbers_}
+        hard = np.array([self.kind_ == "hard"], np.uint8)
+        return {**self.ranker_.state(), **listed, "numbers": self.numbers_, "hard": hard}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.ranker_ = LinearRanker.restore(arrays)
         listed = "shortlist.offsets" in arrays
         self.shortlister_ = Shortlister.restore(arrays) if listed else None
         self.numbers_ = arrays["numbers"]
+        hard = bool(arrays["hard"][0]) if "hard" in arrays else listed  # files of version 0.1.0
+        self.kind_ = "hard" if hard else "all"
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

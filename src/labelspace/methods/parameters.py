@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from labelspace.errors import ParameterError
 
 Kind = Literal["integer", "number", "flag", "choice", "layers", "text"]
@@ -45,8 +47,8 @@ class Parameter:
         return allowed + (" or none" if self.none else "")
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ParameterError unless `value` is allowed."""
-        if not self._allows(value):
+        """Raise ParameterError unless `value` is allowed; numpy's numbers count as Python's."""
+        if not self._allows(plain(value)):
             raise ParameterError(f"{name}={value!r}: expected {self.describe()}")
 
     def parse(self, name: str, text: str) -> Any:
@@ -94,6 +96,23 @@ class Parameter:
         ):
             return False
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+
+def plain(value: Any) -> Any:
+    """Numpy's scalars, alone or in a tuple or list, as Python's: JSON takes no others."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list) and any(isinstance(item, np.generic) for item in value):
+        return type(value)(plain(item) for item in value)
+    return value
+
+
+def checked_count(name: str, value: Any) -> int:
+    """An integer of at least 1, numpy's included; ParameterError for anything else."""
+    value = plain(value)
+    if not _is_integer(value) or value < 1:
+        raise ParameterError(f"{name}={value!r}: expected an integer of at least 1")
+    return int(value)
 
 
 def _is_integer(value: Any) -> bool:

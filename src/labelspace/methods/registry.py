@@ -32,6 +32,10 @@ def method_names() -> list[str]:
 
 def method_class(name: str) -> type[Method]:
     """The class behind a name."""
+    if not isinstance(name, str):
+        raise UnknownMethodError(
+            f"method={name!r}: expected a name; there are: {', '.join(method_names())}"
+        )
     if name in _registered:
         return _registered[name]
     if name not in _HOMES:

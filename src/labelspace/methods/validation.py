@@ -13,6 +13,10 @@ from labelspace.sparse import unit_rows
 
 LEAST_VALIDATED, MOST_VALIDATED = 1000, 4000
 RELATED = 0.8  # cosine from which two examples are versions of one
+# The search for versions reads so many entries at most, some ten seconds' worth where data are
+# few; by then a cut is largely at random, which is what is left where all examples are alike.
+MOST_WORK, WORK_PER_CELL = 1e10, 100
+WORK_AT_A_TIME = 2e8
 
 
 def validation_share(wanted: float | None, n_examples: int) -> float:
@@ -22,12 +26,17 @@ def validation_share(wanted: float | None, n_examples: int) -> float:
     return min(wanted, MOST_VALIDATED / n_examples)
 
 
+def cut_size(fraction: float, n_rows: int) -> int:
+    """How many rows a cut of this share holds: never all."""
+    return max(0, min(round(fraction * n_rows), n_rows - 1))
+
+
 def cut_validation(
     n_rows: int, fraction: float = 0.05, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """(training rows, validation rows): a seeded cut of the given share, both sorted."""
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
-    size = min(round(fraction * n_rows), n_rows - 1)
+    size = cut_size(fraction, n_rows)
     return np.sort(order[size:]), np.sort(order[:size])
 
 
@@ -40,8 +49,8 @@ def cut_apart(X: csr_matrix, fraction: float, seed: int) -> tuple[np.ndarray, np
     """
     n_rows = X.shape[0]
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
-    size = min(round(fraction * n_rows), n_rows - 1)
-    held = _families(X, order, size // 2) > 0
+    size = cut_size(fraction, n_rows)
+    held = _families(X, order, size // 2)[0] > 0
     others = order[~held[order]]
     held[others[: size - np.count_nonzero(held)]] = True
     return np.nonzero(~held)[0], np.nonzero(held)[0]
@@ -50,21 +59,41 @@ def cut_apart(X: csr_matrix, fraction: float, seed: int) -> tuple[np.ndarray, np
 def family_sizes(X: csr_matrix) -> np.ndarray:
     """Of each example, how many there are of it: itself, its versions, and the versions of these.
 
-    A hundred versions of one product tell no more of a method than one of them does.
+    A hundred versions of one product tell no more of a method than one of them does. Examples
+    that the search for versions does not come to count as one each.
     """
-    return _families(X, np.arange(X.shape[0]), X.shape[0])
+    return np.maximum(_families(X, np.arange(X.shape[0]), X.shape[0])[0], 1)
 
 
-def _families(X: csr_matrix, order: np.ndarray, size: int) -> np.ndarray:
-    """The sizes of whole families, taken in this order until they make up the size; else 0."""
+def _families(
+    X: csr_matrix, order: np.ndarray, size: int, most_work: float | None = None
+) -> tuple[np.ndarray, int]:
+    """The sizes of whole families, taken in this order until they make up the size; else 0.
+
+    Also returns the work done, in entries of lists and rows that were read. The search ends after
+    `most_work` (None: an amount that grows with the data), with the families found by then.
+    """
     rows = unit_rows(X)
     postings = csr_matrix(rows.T)
-    family = np.zeros(X.shape[0], np.int64)
-    _take_families(
-        *(order, size, rows.indptr, rows.indices, rows.data),
-        *(postings.indptr, postings.indices, X.shape[1], family),
+    if most_work is None:
+        most_work = MOST_WORK + WORK_PER_CELL * rows.nnz
+    family, n_rows = np.zeros(X.shape[0], np.int64), X.shape[0]
+    progress = np.zeros(5, np.int64)
+    scratch = (
+        np.zeros(X.shape[1], np.float32),
+        np.full(n_rows, -1, np.int64),
+        np.zeros(n_rows, np.bool_),
+        np.empty(n_rows, np.int64),
     )
-    return family
+    ends = postings.indptr[1:].copy()
+    # Back to Python now and then: Ctrl-C is heard there alone.
+    while progress[-1] < most_work and not _take_families(
+        *(order, size, rows.indptr, rows.indices, rows.data),
+        *(postings.indptr, ends, postings.indices, *scratch, family, progress),
+        min(progress[-1] + WORK_AT_A_TIME, most_work),
+    ):
+        pass
+    return family, int(progress[-1])
 
 
 class Parts(NamedTuple):
@@ -94,45 +123,65 @@ def parts_of(data: TrainingData, wanted: float | None, seed: int) -> Parts:
 
 @njit(cache=True, nogil=True)
 def _take_families(  # type: ignore[no-untyped-def]
-    order, size, indptr, indices, data, p_indptr, p_indices, n_features, family
-):
+    order, size, indptr, indices, data, p_indptr, p_ends, p_indices, query, met, seen, versions,
+    family, progress, pause,
+):  # fmt: skip
     """Mark examples in the given order, with their versions and the versions of these.
 
     Those that do not fit into the size together are left out. A version shares more than the
     features that many examples have: as long as those left aside weigh less than RELATED together,
-    all versions are met without their long lists.
+    all versions are met without their long lists. Examples that were seen are taken off the lists,
+    so that many that are alike are read once.
+
+    progress  where the search stands: place in the order, members of the family at hand, those of
+              them that were looked at, examples taken, and work done
+    pause     the amount of work at which to return; True is returned when all is done
     """
-    query = np.zeros(n_features, np.float32)
-    met, seen = np.full(len(order), -1), np.zeros(len(order), np.bool_)
-    versions = np.empty(len(order), np.int64)
-    taken = 0
-    for start in order:
-        if taken >= size:
-            break
-        if seen[start]:
-            continue
-        versions[0], seen[start], count, done = start, True, 1, 0
-        while done < count:
-            row = versions[done]
-            done += 1
-            own = indices[indptr[row] : indptr[row + 1]]
-            query[own] = data[indptr[row] : indptr[row + 1]]
-            aside = 0.0
-            for feature in own[np.argsort(p_indptr[own] - p_indptr[own + 1])]:
-                aside += query[feature] ** 2
-                if aside < RELATED**2:
+    place, count, done, taken, work = progress
+    finished = False
+    while work < pause:
+        if done == count:
+            if count > 0 and taken + count <= size:
+                family[versions[:count]] = count
+                taken += count
+            count = done = 0
+            while place < len(order) and seen[order[place]]:
+                place += 1
+            if place == len(order) or taken >= size:
+                finished = True
+                break
+            versions[0], seen[order[place]], count = order[place], True, 1
+        row = versions[done]
+        done += 1
+        own = indices[indptr[row] : indptr[row + 1]]
+        query[own] = data[indptr[row] : indptr[row + 1]]
+        work += 1 + len(own)
+        aside = 0.0
+        for feature in own[np.argsort(p_indptr[own] - p_indptr[own + 1])]:
+            aside += query[feature] ** 2
+            if aside < RELATED**2:
+                continue
+            kept = p_indptr[feature]
+            work += p_ends[feature] - kept
+            for entry in range(p_indptr[feature], p_ends[feature]):
+                other = p_indices[entry]
+                if seen[other]:
                     continue
-                for other in p_indices[p_indptr[feature] : p_indptr[feature + 1]]:
-                    if seen[other] or met[other] == row:
-                        continue
+                if met[other] != row:
                     met[other] = row
                     cosine = 0.0
                     for cell in range(indptr[other], indptr[other + 1]):
                         cosine += query[indices[cell]] * data[cell]
+                    work += indptr[other + 1] - indptr[other]
                     if cosine >= RELATED:
                         versions[count], seen[other] = other, True
                         count += 1
-            query[own] = 0.0
-        if taken + count <= size:
-            family[versions[:count]] = count
-            taken += count
+                        continue
+                p_indices[kept] = other
+                kept += 1
+            p_ends[feature] = kept
+        query[own] = 0.0
+    progress[0], progress[1], progress[2], progress[3], progress[4] = (
+        place, count, done, taken, work,
+    )  # fmt: skip
+    return finished

@@ -7,6 +7,8 @@ from numba import njit
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 
+from labelspace.sparse import hits_of
+
 ROUNDS = 50
 AS_IT_IS = np.array([1.0, 0.0])
 
@@ -43,8 +45,7 @@ def fit_line(labels: np.ndarray, scores: np.ndarray, Y: csr_matrix) -> np.ndarra
     if not given.any():
         return AS_IT_IS.copy()
     rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)[given]
-    hits = np.asarray(Y[rows, labels[given]]).ravel() > 0
-    return fit_platt(scores[given], hits)
+    return fit_platt(scores[given], hits_of(Y, rows, labels[given]))
 
 
 Line = np.ndarray | tuple[float, float]  # slope and offset
