@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from labelspace.methods.treespace_space import Step
-from labelspace.nn.losses import with_gradient
+from labelspace.nn.encoder import times_scalar
+from labelspace.nn.losses import sigmoid_of, softplus_of, with_gradient
 from labelspace.nn.trainer import Batch
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TreeObjective:
             space = step.pair[1]
             ids = torch.from_numpy(step.nodes)
             near = self.geometry.nearness(points[space], vector)
-            logits = model.scale_[space] * near + model.bias_[ids]
+            logits = times_scalar(model.scale_[space], near) + model.bias_[ids]
             weight = inclusion[np.searchsorted(chosen, step.nodes)]
             asked = truth.has_any(model.nodes_.main[step.nodes])
             self._ask_other_parents(asked, step, truth)
@@ -108,8 +108,8 @@ class TreeObjective:
         values = logits.detach()
         weight = torch.from_numpy(1.0 / odds).expand_as(values)
         weight = torch.where(truth > 0, torch.ones(()), weight) * asked / len(values)
-        value = (weight * (softplus(values, threshold=40.0) - truth * values)).sum()
-        return with_gradient(logits, value, weight * (torch.sigmoid(values) - truth))
+        value = (weight * (softplus_of(values) - truth * values)).sum(1).sum()
+        return with_gradient(logits, value, weight * (sigmoid_of(values) - truth))
 
     def _penalty(
         self, vectors: list[Tensor], expected: list[Tensor | None], own: list[Tensor]

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from labelspace.methods.treespace_geometry import Geometry
 from labelspace.methods.treespace_nodes import Nodes
@@ -221,7 +222,8 @@ class TreeVectors:
             rows = special[step.pair][torch.from_numpy(np.searchsorted(used[step.pair], names))]
             own = _apply(rows, above, self.layout.dims[step.pair[1]], self.kind)
             said = said + own if step.pair in self.shared else own
-        return said[torch.from_numpy(back)]
+        # Unlike an index, its gradient is summed in one order whatever the number of threads is.
+        return embedding(torch.from_numpy(back), said)
 
     def place(self, points: list[np.ndarray]) -> None:
         """Set own parts so that nodes stand at these settled vectors, [space] a row a node."""

@@ -17,7 +17,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace.errors import InputError, ParameterError, StoreError
-from labelspace.parallel import over_rows
+from labelspace.parallel import over_rows, product
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
@@ -298,7 +298,7 @@ def assign(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
     starts = [*range(0, len(vectors), _ASSIGNED_AT_A_TIME), len(vectors)]
     found = np.empty(len(vectors), np.int64)
     for start, stop in pairwise(starts):
-        found[start:stop] = (vectors[start:stop] @ centres.T).argmax(axis=1)
+        found[start:stop] = product(vectors[start:stop], centres.T).argmax(axis=1)
     return found
 
 

@@ -15,7 +15,7 @@ from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.errors import StoreError
-from labelspace.parallel import over_rows
+from labelspace.parallel import over_rows, product
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
 from labelspace.search.index import dot
 from labelspace.search.neighbours import assign, grouped, k_means
@@ -230,7 +230,7 @@ def _points(
     points = np.empty((X.shape[0], len(directions)), np.float32)
     for start in range(0, X.shape[0], _EMBEDDED_AT_A_TIME):
         rows = slice(start, start + _EMBEDDED_AT_A_TIME)
-        points[rows] = embed(X[rows]) @ directions.T
+        points[rows] = product(embed(X[rows]), directions.T)
         points[rows] /= np.maximum(np.linalg.norm(points[rows], axis=1, keepdims=True), 1e-12)
     return points
 
