@@ -61,7 +61,7 @@ def single_blas_thread() -> Iterator[None]:
     """
     global _single
     import scipy.linalg  # noqa: F401  # brings a BLAS of its own, which has to be there to be set
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
     with threadpool_limits(limits=1, user_api="blas"):
         with _made:

@@ -50,6 +50,7 @@ from labelspace.nn.encoder import unit_array
 from labelspace.nn.history import watch
 from labelspace.nn.trainer import Learner, Trainer
 from labelspace.search.inner_product import build_index, index_bytes, restore_index
+from labelspace.search.tuning import TYPICAL, evenly
 from labelspace.search.voters import Voters, voter_bytes
 from labelspace.sparse import unit_rows
 
@@ -235,7 +236,11 @@ class NeuralXC(Method):
         """Index, voters and calibration; what was cut off for validation returns to vote."""
         queries = None if valid is None else self._queries(valid[0])
         points = None if valid is None else self._points(valid[0])
-        index = build_index(self._vectors(), recall=self.recall, seed=self.seed, queries=queries)
+        typical = None
+        if queries is not None:  # examples of training, too, where few were cut off
+            more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
+            typical = np.concatenate([queries, self._queries(X[more])])
+        index = build_index(self._vectors(), recall=self.recall, seed=self.seed, queries=typical)
         voters = None
         if self.neighbours:
             voters = Voters.build(self._points, X, Y, self.seed, points)

@@ -61,7 +61,7 @@ class TreeObjective:
         chosen, inclusion = self._candidates(truth.nodes, len(batch.rows), batch.rng)
         steps = model.vectors_.steps(chosen)
         vectors, expected, own = model.vectors_.batch(steps)
-        loss = torch.zeros(())
+        loss = torch.zeros(()) if steps else 0.0 * points[0].sum()  # no child of the root was drawn
         for step, vector in zip(steps, vectors, strict=True):
             space = step.pair[1]
             ids = torch.from_numpy(step.nodes)

@@ -2,7 +2,7 @@
 
 All take logits (examples, candidates); the positives among them as index pairs `rows`, `columns`,
 each pair once and in any order; and return a sum over candidates averaged over examples. Examples
-without positives are welcome.
+without positives are allowed, and so are batches without candidates, whose loss is 0.
 
 Why by hand: at 512 x 20,000 most of the time goes into fresh memory, so each loss fills one new
 matrix, which becomes the gradient; autograd fills three or four.
@@ -36,6 +36,8 @@ def margin_loss(
 
     sampled  column of one positive of each example, -1 where it has none
     """
+    if logits.shape[1] == 0:
+        return logits.sum()
     slack = logits.detach() - (_sampled_scores(logits, sampled) - margin)
     slack[rows, columns] = 0.0
     slack.clamp_(min=0.0)
@@ -53,6 +55,8 @@ def mined_margin_loss(
     Stochastic negative mining (Reddi et al. 2019). With as many as there are candidates it is
     `margin_loss`.
     """
+    if logits.shape[1] == 0:
+        return logits.sum()
     negatives = logits.detach().clone()
     negatives[rows, columns] = -math.inf
     top = negatives.topk(min(hardest, negatives.shape[1]), dim=1)
@@ -82,6 +86,8 @@ def softmax_loss(
     exclude_positives  for each positive, the sum over c runs over it and the negatives alone: the
                        example's other positives do not compete with it
     """
+    if logits.shape[1] == 0:
+        return logits.sum()
     slope = _copy(logits)
     if log_q is not None:
         slope.sub_(log_q)
@@ -119,6 +125,8 @@ def binary_loss(
     negative_weights  (candidates,) u, 1 if None; one over the chance of being drawn makes sampled
                       negatives stand for all labels
     """
+    if logits.shape[1] == 0:
+        return logits.sum()
     slope = _copy(logits)
     weights = torch.ones_like(rows, dtype=slope.dtype) if weights is None else weights
     positives = slope[rows, columns]
@@ -163,7 +171,11 @@ def in_pieces(function: Callable[[Tensor], Tensor], cells: Tensor) -> Tensor:
     threads is.
     """
     flat = cells.detach().view(-1)
-    over_rows(len(flat), lambda start, stop: function(flat[start:stop]), block=PIECE)
+
+    def piece(start: int, stop: int) -> None:
+        function(flat[start:stop])
+
+    over_rows(len(flat), piece, block=PIECE)
     return cells
 
 

@@ -11,6 +11,7 @@ from numba import njit
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
 from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, recall_of, spread
+from labelspace.search.tuning import reaches
 from labelspace.search.votes import keep_best
 
 
@@ -81,8 +82,9 @@ def choose_probes(
     probes = 1
     while True:
         index.probes = min(probes, len(index.centres))
-        index.recall, error = recall_of(index, exact, queries, k)
-        if index.recall >= min(1.0, recall + error):
+        found = recall_of(index, exact, queries, k)
+        index.recall = float(found.mean())
+        if reaches(found, recall):
             return True
         if index.probes == len(index.centres):
             return False

@@ -27,9 +27,9 @@ from labelspace.search.points import (
     point_weights,
     recall_of,
 )
+from labelspace.search.tuning import QUERIES, tuning_queries
 
 POINTS_PER_CELL = 3000  # the paper takes N / 3000 random centroids
-_SAMPLE = 256  # queries that recall is measured on
 _WIDE = 8  # a lift in float32 is asked for so many times the neighbours wanted
 
 
@@ -81,7 +81,8 @@ def build_neighbours(
     k        how many neighbours will be asked for; recall is measured on so many
     recall   share of them that approximate search has to find: the fewest cells that do are probed
     cells    how many; one for 3,000 points if None
-    queries  (n, dim) typical queries to measure on; a sample of the points if None
+    queries  (n, dim) typical queries to measure on; a sample of the points if None, and beside
+             them where they are few
     """
     points = checked_rows(points, "points")
     kinds = ("auto", "exact", "codes", "cells", "lift")
@@ -92,12 +93,16 @@ def build_neighbours(
     if kind == "exact" or len(points) == 0 or (kind == "auto" and not is_large(*points.shape)):
         return exact
     rng = np.random.default_rng([seed, len(points)])
-    source = points if queries is None else checked_rows(queries, "queries", points.shape[1])
-    sample = source[np.sort(rng.permutation(len(source))[:_SAMPLE])]
+    given = None if queries is None else checked_rows(queries, "queries", points.shape[1])
+
+    def some_points(count: int) -> np.ndarray:
+        return np.asarray(points[np.sort(rng.permutation(len(points))[:count])])
+
+    sample = tuning_queries(given, QUERIES, rng, some_points)
     if kind == "lift":
         inner = build_index(lifted_points(points, geometry), queries=lifted_queries(sample))
         lift = LiftedNeighbours(points, geometry, inner)
-        lift.recall = recall_of(lift, exact, sample, k)[0]
+        lift.recall = float(recall_of(lift, exact, sample, k).mean())
         return lift
     if kind in ("auto", "codes"):
         codes, reached = choose_codes(exact, sample, k, recall, seed)

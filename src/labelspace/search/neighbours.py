@@ -23,6 +23,7 @@ from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
+from labelspace.search.tuning import QUERIES, reaches, tuning_queries
 from labelspace.search.votes import keep_best, vote_rows
 
 KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
@@ -30,7 +31,6 @@ KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
 _ROUNDS = 10  # of k-means
 _ROWS_PER_CLUSTER = 64  # that k-means looks at
 _ASSIGNED_AT_A_TIME = 8192
-_TUNING_QUERIES = 512
 # Probes and beams that are tried: about a quarter more each time.
 _PROBES = sorted({round(2 ** (step / 3)) for step in range(40)})
 _BEAMS = [round(16 * 2 ** (step / 3)) for step in range(21)]
@@ -176,7 +176,8 @@ def build_neighbours(
     recall    share of the true k nearest to find; the least work that does so on sample queries
     clusters  how many; None: twice the root of the number of examples
     probes    how many of them are searched; None: chosen by recall
-    queries   (n, dimension) typical queries to measure recall on; examples with noise if None
+    queries   (n, dimension) typical queries to measure recall on; examples with noise if None,
+              and beside them where they are few
     """
     vectors = checked_rows(vectors, "vectors of examples")
     if kind not in KINDS:
@@ -310,17 +311,18 @@ def grouped(cluster_of: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.nda
 
 
 def _sample(vectors: np.ndarray, queries: Any, seed: int) -> np.ndarray:
-    """Queries to measure recall on: of those given, or examples moved by half their length."""
+    """Queries to measure recall on: of those given, filled up by examples moved by half."""
     rng = np.random.default_rng(seed)
-    source = vectors if queries is None else checked_rows(queries, "queries", vectors.shape[1])
-    if len(source) == 0:
+    given = None if queries is None else checked_rows(queries, "queries", vectors.shape[1])
+    if given is not None and len(given) == 0:
         raise InputError("queries to measure recall on were given, but none are in them")
-    chosen = source[rng.permutation(len(source))[:_TUNING_QUERIES]]
-    if queries is not None:
-        return chosen
-    noise = rng.standard_normal(chosen.shape, dtype=np.float32)
-    moved: np.ndarray = chosen + noise * np.float32(0.5 / np.sqrt(vectors.shape[1]))
-    return moved
+
+    def moved(count: int) -> np.ndarray:
+        chosen = vectors[rng.permutation(len(vectors))[:count]]
+        noise = rng.standard_normal(chosen.shape, dtype=np.float32)
+        return np.asarray(chosen + noise * np.float32(0.5 / np.sqrt(vectors.shape[1])))
+
+    return tuning_queries(given, QUERIES, rng, moved)
 
 
 def _tune(
@@ -339,8 +341,7 @@ def _tune(
         use(setting, 0.0)
         found = (index.search(queries, k)[1] >= wanted).mean(axis=1)
         use(setting, float(found.mean()))
-        # One standard error on top, or half of all indexes would fall short on other queries.
-        if index.recall >= min(1.0, recall + found.std() / np.sqrt(len(found))):
+        if reaches(found, recall):
             return True
     return False
 

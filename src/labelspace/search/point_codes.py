@@ -17,6 +17,7 @@ import numpy as np
 from labelspace.errors import StoreError
 from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
 from labelspace.search.quantised import N_TYPICAL, coded, learn_typical, padded
+from labelspace.search.tuning import reaches
 
 _PIECES = (2, 1)  # coordinates that share a code
 _SHORT_LISTS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
@@ -79,7 +80,8 @@ def choose_codes(
             built[piece] = CodedNeighbours(points, exact.geometry, typical)
         index = built[piece]
         index.short = short
-        index.recall, error = recall_of(index, exact, queries, k)
-        if index.recall >= min(1.0, recall + error):
+        found = recall_of(index, exact, queries, k)
+        index.recall = float(found.mean())
+        if reaches(found, recall):
             return index, bool(worthwhile)
     return index, False

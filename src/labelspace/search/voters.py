@@ -20,6 +20,7 @@ from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
 from labelspace.search.index import dot
 from labelspace.search.neighbours import assign, grouped, k_means
 from labelspace.search.projected import leading_directions
+from labelspace.search.tuning import QUERIES, tuning_queries
 from labelspace.search.votes import keep_best
 from labelspace.sparse import pack_csr, unpack_csr
 
@@ -27,7 +28,6 @@ DIRECTIONS = 128
 SHARPNESS = 20.0  # a vote weighs exp(SHARPNESS * cosine)
 _PROBES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _RECALL = 0.92  # of the neighbours: a missed one is replaced by the next
-_TUNING_QUERIES = 256
 _SAMPLE = 20_000  # of examples that directions are learned from
 _EMBEDDED_AT_A_TIME = 8192
 
@@ -70,7 +70,8 @@ class Voters:
     ) -> Self:
         """Examples and their labels, embedded block by block.
 
-        queries  vectors on which it is chosen how many clusters are searched; examples if None
+        queries  vectors on which it is chosen how many clusters are searched; examples if None,
+                 and beside them where they are few
         """
         some = np.random.default_rng(seed).permutation(X.shape[0])
         sample = embed(X[np.sort(some[:_SAMPLE])])
@@ -79,7 +80,8 @@ class Voters:
         centres = k_means(points, max(1, round(np.sqrt(len(points)))), seed)
         cluster_of = assign(points, centres)
         voters = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
-        voters._choose_probes((sample if queries is None else queries)[:_TUNING_QUERIES])
+        rng = np.random.default_rng([seed, 1])
+        voters._choose_probes(tuning_queries(queries, QUERIES, rng, lambda count: sample[:count]))
         return voters
 
     def extended(
@@ -168,13 +170,15 @@ class Voters:
     def _choose_probes(self, queries: np.ndarray) -> None:
         """The fewest clusters that hold nearly all of the 10 nearest examples."""
         everything, _ = self.nearest(queries, 10)
+        # Rows without features have no neighbours, and few examples fewer than 10.
+        least = _RECALL * np.count_nonzero(everything >= 0)
         for probes in _PROBES:
             if probes >= len(self.centres):
                 break
             self.probes = probes
             found, _ = self.nearest(queries, 10)
-            hits = [len(np.intersect1d(a, b)) for a, b in zip(everything, found, strict=True)]
-            if sum(hits) >= _RECALL * everything.size:
+            pairs = zip(everything, found, strict=True)
+            if sum(np.count_nonzero(np.isin(a[a >= 0], b)) for a, b in pairs) >= least:
                 return
         self.probes = len(self.centres)
 
