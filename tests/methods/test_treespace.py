@@ -17,7 +17,7 @@ from labelspace.methods.treespace_geometry import GEOMETRIES, RADIUS
 from labelspace.methods.treespace_nodes import Nodes, label_ancestors
 from labelspace.methods.treespace_objective import TreeObjective
 from labelspace.methods.treespace_search import TreeIndex, Votes, with_ancestors
-from labelspace.methods.treespace_space import Layout, TreeVectors
+from labelspace.methods.treespace_space import RANK, Layout, TreeVectors
 from labelspace.nn import poincare
 from labelspace.nn.trainer import Batch
 
@@ -183,9 +183,34 @@ def how_far(vector, said, geometry):
     return float(poincare.distance(node, poincare.exponential(zero, said)))
 
 
+def own_projections(model, asked):
+    """The mean square of the nodes' own parts of projections, matrix by matrix."""
+    vectors, dims, total = model.vectors_, model.layout_.dims, 0.0
+    for (a, b), table in vectors.special.items():
+        children = [node for node in asked if model.layout_.space[node] == b]
+        parents = {int(model.nodes_.main[node]) for node in children}
+        parents = [p for p in parents if p > 0 and model.layout_.space[p] == a]
+        squares = []
+        for row in table.weight[np.searchsorted(vectors.parents[a, b], parents)]:
+            if vectors.kind == "node":
+                matrix = row.reshape(dims[a], dims[b])
+            else:
+                into, out = row[: RANK * dims[a]], row[RANK * dims[a] :]
+                matrix = into.reshape(RANK, dims[a]).T @ out.reshape(RANK, dims[b])
+            squares.append((matrix**2).mean())
+        total += np.mean(squares)
+    return total
+
+
 @pytest.mark.parametrize(
     ("kind", "geometry"),
-    [("low-rank", "euclidean"), ("shared", "euclidean"), ("low-rank", "hyperbolic")],
+    [
+        ("low-rank", "euclidean"),
+        ("shared", "euclidean"),
+        ("node", "euclidean"),
+        ("low-rank", "hyperbolic"),
+        ("node", "hyperbolic"),
+    ],
 )
 def test_the_loss_pair_by_pair(kind, geometry):
     X, Y, taxonomy = catalogue(60)
@@ -208,7 +233,7 @@ def test_the_loss_pair_by_pair(kind, geometry):
                 asked.add(node)
     final, apart, below = model.vectors_.final(), 0.0, 0
     steps = model.vectors_.steps(np.array(sorted(asked)))
-    _, expected, own = model.vectors_.batch(steps)
+    _, expected, own, _ = model.vectors_.batch(steps)
     for step, guess in zip(steps, expected, strict=True):
         if guess is None:
             continue
@@ -223,6 +248,7 @@ def test_the_loss_pair_by_pair(kind, geometry):
         / sum(len(part) for part in own)
     )
     total += 0.2 * sum(float((P.detach() ** 2).mean()) for P in model.vectors_.shared.values())
+    total += 0.2 * own_projections(model, asked)
     assert found == pytest.approx(total, rel=1e-4)
 
 

@@ -54,7 +54,7 @@ from labelspace.nn.encoder import Encoder, unit_array
 from labelspace.nn.rows import RowAdam, RowTable, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.inner_product import build_index, index_bytes, restore_index
+from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
 from labelspace.search.tuning import TYPICAL, evenly
 from labelspace.search.voters import Voters, voter_bytes
 
@@ -179,6 +179,7 @@ class GLaS(Method):
         rng = np.random.default_rng([self.seed, X.shape[1]])
         self.counts_ = Counts.of(X, Y)
         self.dim_ = dimension(self.dim, int(np.count_nonzero(self.counts_.labels)))
+        check_search(Y.shape[1], self.dim_ + 1)
         self.encoder_ = Encoder.fresh(
             *(X.shape[1], (*self.hidden, self.dim_), rng),
             pace=pace(self.rare, self.counts_.features, self.counts_.labels),

@@ -56,7 +56,8 @@ from labelspace.methods.validation import parts_of
 from labelspace.methods.wide import LISTED, Wide, wide_bytes
 from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
-from labelspace.sparse import checked_features
+from labelspace.search.tuning import evenly
+from labelspace.sparse import checked_features, digest
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -186,6 +187,16 @@ class Seq2Seq(Method):
         finally:
             del self._names
 
+    def _identity(
+        self,
+        X: Features,
+        Y: csr_matrix,
+        valid: tuple[Features, csr_matrix] | None = None,
+        taxonomy: Taxonomy | None = None,
+    ) -> str:
+        """Of the names that label paths are written with, too."""
+        return digest(super()._identity(X, Y, valid, taxonomy), self._names)
+
     def _fit(self, data: TrainingData) -> None:
         X, Y, valid, _ = parts_of(data, self.validation, self.seed)
         self.reading_ = Reading.of(X, self._names, self.max_tokens)
@@ -249,6 +260,7 @@ class Seq2Seq(Method):
         self.history_ = trainer.run(learner, X.shape[0])
 
     def _device(self) -> str:
+        """Where to train."""
         if self.device == "auto":
             return "cuda" if torch.cuda.is_available() else "cpu"
         if self.device == "cuda" and not torch.cuda.is_available():
@@ -282,7 +294,8 @@ class Seq2Seq(Method):
         return vstack(parts, format="csr"), invalid / max(1, X.shape[0])
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        X, Y = X[:MOST_SCORED], Y[:MOST_SCORED]
+        rows = evenly(X.shape[0], MOST_SCORED)
+        X, Y = X[rows], Y[rows]
         raw, _ = self._raw(self._writer(), X)
         return measure(self.metric, Ranking.from_sparse(raw, min(5, Y.shape[1])), Y, Y_train)
 
@@ -332,7 +345,9 @@ class Seq2Seq(Method):
         self.outputs_ = Outputs.restore(under("outputs.", arrays))
         in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
         self.reading_ = Reading(bool(in_order), vocabulary, longest)
-        self.t5_ = restored_t5(arrays).to(self._device()).eval()
+        # Where it was trained is no part of what was learned: without a GPU it runs on the processor.
+        wanted = self.device != "cpu" and torch.cuda.is_available()
+        self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
         self.writer_ = None
         self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
         wide = under("wide.", arrays)

@@ -9,6 +9,7 @@ import numpy as np
 
 from labelspace.errors import InputError, ParameterError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
+from labelspace.search.faiss import has_faiss, load_faiss
 from labelspace.search.graph import GraphIndex
 from labelspace.search.index import TUNED_K, InnerProductIndex, checked_rows
 from labelspace.search.projected import ProjectedIndex, leading_directions
@@ -45,7 +46,8 @@ def build_index(
     kind           "exact"; "projected" (short list in fewer dimensions); "quantised" (short list
                    by 4-bit codes, needs faiss); "hnsw" (a graph, needs faiss to build); or "auto":
                    exact for few labels, projected for some ten thousand if that is quick enough,
-                   else quantised, and exact where that does not reach the recall
+                   else quantised, and exact where that does not reach the recall or faiss is
+                   missing
     recall         share of the true best 5 that approximate search has to find; it takes the
                    least effort that does so on sample queries
     seed           of the sample queries, of the codes and of where walks begin
@@ -72,6 +74,10 @@ def build_index(
         projected, reached = _choose_projection(exact, sample, others, recall, at_least)
         if kind == "projected" or (reached and projected.products <= vectors.size / _WORTH_IT):
             return projected
+        if kind == "auto" and not has_faiss():
+            return projected if reached else exact
+    if kind == "auto" and not has_faiss():
+        return exact
     if kind in ("auto", "quantised"):
         quantised, reached = _choose_codes(exact, sample, recall, seed, at_least)
         return exact if kind == "auto" and not reached else quantised
@@ -98,6 +104,12 @@ def index_bytes(n_labels: int, dim: int) -> int:
 def is_large(n_labels: int, dim: int) -> bool:
     """Whether "auto" looks for something quicker than exact search at this shape."""
     return n_labels * dim > _EXACT_PRODUCTS
+
+
+def check_search(n_vectors: int, dim: int) -> None:
+    """Raise MissingExtraError, before training, where "auto" will need faiss to be quick enough."""
+    if n_vectors > _MOST_PROJECTED and is_large(n_vectors, dim):
+        load_faiss()
 
 
 def _sample(vectors: np.ndarray, queries: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:

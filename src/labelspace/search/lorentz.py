@@ -16,6 +16,7 @@ import numpy as np
 from labelspace.arrays import under
 from labelspace.errors import ParameterError
 from labelspace.search.cells import CellNeighbours, choose_probes
+from labelspace.search.faiss import has_faiss
 from labelspace.search.index import InnerProductIndex, checked_rows
 from labelspace.search.inner_product import build_index, is_large, restore_index
 from labelspace.search.point_codes import CodedNeighbours, choose_codes
@@ -77,7 +78,7 @@ def build_neighbours(
     kind     "exact"; "codes" (4 bits a coordinate or two, needs faiss); "cells" (around random
              points); "lift" (the inner-product index that `build_index` chooses over the Lorentz
              lift); "auto": exact for few points, else codes, and cells or exact where these do
-             not reach the recall
+             not reach the recall or faiss is missing
     k        how many neighbours will be asked for; recall is measured on so many
     recall   share of them that approximate search has to find: the fewest cells that do are probed
     cells    how many; one for 3,000 points if None
@@ -104,7 +105,7 @@ def build_neighbours(
         lift = LiftedNeighbours(points, geometry, inner)
         lift.recall = float(recall_of(lift, exact, sample, k).mean())
         return lift
-    if kind in ("auto", "codes"):
+    if kind == "codes" or (kind == "auto" and has_faiss()):
         codes, reached = choose_codes(exact, sample, k, recall, seed)
         if reached or kind == "codes":
             return codes

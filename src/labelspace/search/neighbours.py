@@ -19,6 +19,7 @@ from scipy.sparse import csr_matrix
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.parallel import over_rows, product
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
+from labelspace.search.faiss import has_faiss
 from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
@@ -172,7 +173,8 @@ def build_neighbours(
 
     kind      "exact"; "clusters"; "quantised" (4-bit codes) or "hnsw" (a graph), which need faiss;
               or "auto": exact for few examples, else clusters where their number or probes are
-              given, else quantised, and exact again where these do not reach the recall
+              given, else quantised, and exact again where these do not reach the recall or faiss
+              is missing
     recall    share of the true k nearest to find; the least work that does so on sample queries
     clusters  how many; None: twice the root of the number of examples
     probes    how many of them are searched; None: chosen by recall
@@ -191,6 +193,8 @@ def build_neighbours(
         _tune(graph, graph.set_beam, _BEAMS, exact, sample, k, recall)
         return graph
     if kind == "quantised" or (kind == "auto" and clusters is None and probes is None):
+        if kind == "auto" and not has_faiss():
+            return exact
         quantised, reached = _quantised(vectors, exact, sample, k, recall, seed)
         return quantised if reached or kind == "quantised" else exact
     count = min(clusters or round(2 * np.sqrt(len(vectors))), len(vectors))
