@@ -48,3 +48,12 @@ def test_what_would_be_lost_is_left_alone(given):
     kept = compact({"x": given})
     assert kept["x"] is given
     assert widened(kept)["x"] is given
+
+
+def test_arrays_of_full_precision_keep_their_floats():
+    given = RNG.standard_normal(LONG).astype(np.float32)
+    numbers = np.arange(LONG)
+    kept = compact({"0.points": given, "0.weights": given, "points": numbers}, ("points",))
+    assert kept["0.points"] is given
+    assert kept["0.weights@float32"].dtype == np.float16
+    assert kept["points@int64"].dtype == np.uint16

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from labelspace import memory
 from labelspace.errors import MemoryBudgetError
+from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.methods.base import Shape
 from labelspace.methods.knn import KNN
+from labelspace.methods.registry import method_class
 
 SMALL = Shape(100, 50, 20, 500, 200)
 HUGE = Shape(10**9, 10**9, 10**9, 10**13, 10**10)
@@ -29,3 +35,41 @@ def test_available_memory_is_a_sane_number():
 )
 def test_in_words(n, words):
     assert memory.in_words(n) == words
+
+
+def test_the_shape_of_a_file_that_claims_many_features_is_found_in_little_memory():
+    X = csr_matrix((np.ones(2, np.float32), [5, 1_999_999_999], [0, 2]), shape=(1, 2 * 10**9))
+    Y = csr_matrix(np.ones((1, 1), np.float32))
+    tracemalloc.start()
+    shape = Shape.of(X, Y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10**6
+    assert (shape.features, shape.feature_nnz, shape.common_features) == (2 * 10**9, 2, 2)
+
+
+def test_dense_features_have_the_shape_of_sparse_ones():
+    X = np.array([[1, 0, 2], [1, 0, 0]], np.float32)
+    Y = csr_matrix(np.eye(2, dtype=np.float32))
+    assert Shape.of(X, Y) == Shape.of(csr_matrix(X), Y)
+
+
+def test_a_few_examples_with_many_labels_are_seen_by_the_estimate_of_a_label_graph():
+    rng = np.random.default_rng(0)
+    lengths = np.where(np.arange(2000) < 20, 100, 1)  # one in a hundred
+    labels = np.concatenate([rng.choice(5000, many, replace=False) for many in lengths])
+    rows = np.repeat(np.arange(2000), lengths)
+    Y = csr_matrix((np.ones(len(rows), np.float32), (rows, labels)), shape=(2000, 5000))
+    kept = CooccurrenceTarget(Y).U
+    cells = Shape.of(Y, Y).cooccurrences()
+    assert kept.nnz <= cells < 2 * kept.nnz
+    mean = Shape(2000, 5000, 5000, Y.nnz, Y.nnz).cooccurrences()
+    assert mean < kept.nnz / 5  # what is known without a look at single examples
+
+
+def test_methods_that_keep_a_point_of_every_example_are_refused_where_these_do_not_fit(monkeypatch):
+    glas = method_class("glas")(dim=1024, neighbours=0)
+    shape = Shape(3_000_000, 1000, 1000, 10**7, 10**7)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * 10**9)
+    with pytest.raises(MemoryBudgetError, match=r"most of it is for points of all examples"):
+        memory.refuse_if_too_large(glas, shape)

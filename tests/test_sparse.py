@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csc_matrix, csr_matrix, random
+from scipy.sparse import coo_matrix, csc_matrix, csr_matrix, lil_matrix, random
 
 from labelspace.errors import InputError
 from labelspace.sparse import (
     checked_features,
     checked_labels,
     digest,
+    hits_of,
     pack_csr,
     unit_rows,
     unpack_csr,
@@ -70,3 +71,81 @@ def test_digest_sees_every_part():
     changed.data[1] = 2
     assert digest(X, 1) == digest(X.copy(), 1)
     assert len({digest(X, 1), digest(X, 2), digest(wider, 1), digest(changed, 1)}) == 4
+
+
+def broken(matrix, **changed):
+    """The matrix with other index arrays, which scipy does not look at again."""
+    matrix = matrix.copy()
+    for name, value in changed.items():
+        setattr(matrix, name, np.array(value, np.int32))
+    return matrix
+
+
+GOOD = csr_matrix(np.array([[1, 0, 2], [0, 3, 0]], np.float32))
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        broken(GOOD, indices=[0, 3, 1]),
+        broken(GOOD, indices=[0, -1, 1]),
+        broken(GOOD, indptr=[0, 3, 2]),
+        broken(GOOD, indptr=[0, 2, 9]),
+        broken(GOOD, indptr=[1, 2, 3]),
+        broken(GOOD, indptr=[0, 3]),
+        broken(csc_matrix(GOOD), indices=[0, 2, 0]),
+        broken(coo_matrix(GOOD), row=[0, 0, 2]),
+        broken(coo_matrix(GOOD), col=[0, -1, 1]),
+    ],
+)
+def test_non_zeros_outside_of_the_matrix_are_refused(matrix):
+    with pytest.raises(InputError, match=r"X has non-zeros outside of its shape \(2, 3\)"):
+        checked_features(matrix)
+    with pytest.raises(InputError, match=r"Y has non-zeros outside of its shape \(2, 3\)"):
+        checked_labels(matrix, 2)
+
+
+def test_a_list_of_lists_with_a_column_out_of_range_is_refused():
+    lists = lil_matrix(GOOD)
+    lists.rows[0][1] = 70
+    with pytest.raises(InputError, match="non-zeros outside"):
+        checked_features(lists)
+    assert checked_features(lil_matrix(GOOD)).toarray().tolist() == GOOD.toarray().tolist()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (np.array([["1", "0"]]), "array of numbers"),
+        (np.array([[1, None]], object), "array of numbers"),
+        (np.array([["2024-01-01", "2024-01-02"]], "datetime64[D]"), "array of numbers"),
+        (np.ones((1, 2), complex), "array of numbers"),
+        (csr_matrix(np.ones((1, 2), complex)), "array of numbers"),
+        (np.ma.masked_array(np.ones((1, 2)), [[True, False]]), "masked"),
+        (np.ones((1, 2, 2)), "two dimensions"),
+        (np.ones(2), "two dimensions"),
+        ([[1], [1, 2]], "array of numbers"),
+        ("text", "array of numbers"),
+        (None, "array of numbers"),
+    ],
+)
+def test_what_holds_no_table_of_numbers_is_refused(given, says):
+    with pytest.raises(InputError, match=f"X .*{says}"):
+        checked_features(given)
+    with pytest.raises(InputError, match=f"Y .*{says}"):
+        checked_labels(given, 1)
+
+
+def test_hits_are_flat_even_where_there_are_none():
+    rows, labels = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
+    assert hits_of(GOOD, rows, labels).tolist() == [True, False, True, False]
+    none = hits_of(GOOD, rows[:0], labels[:0])
+    assert none.shape == (0,)
+    assert none.dtype == bool
+
+
+def test_digest_sees_the_type_of_numbers():
+    ones = np.ones(4, np.float32)
+    assert digest(ones) != digest(ones.view(np.int32))
+    X = csr_matrix(np.eye(3, dtype=np.float32))
+    assert digest(X) != digest(csr_matrix((X.data.view(np.int32), X.indices, X.indptr)))

@@ -94,7 +94,7 @@ def _check_places(matrix: Any, name: str) -> None:
         )
     if not inside:
         raise InputError(
-            f"{name} has non-zeros outside of its shape {matrix.shape}: its index arrays are damaged"
+            f"{name} has non-zeros outside of its shape {matrix.shape}: build its index arrays anew"
         )
 
 

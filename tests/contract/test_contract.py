@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import signal
 
 import numpy as np
@@ -30,6 +31,7 @@ SMALL: dict[str, dict[str, object]] = {
     "hierarchicalxc": {"fanout": 2, "leaf_size": 3},
     "hyperbolic": {"dim": 8, "epochs": 3, "batch_size": 32, "neighbours": 5, "ensemble": 2},
     "knn": {"neighbours": 5},
+    "neuralxc": {"input_layers": (16,), "output_layers": (16,), "epochs": 3, "ensemble": 2},
     "seq2seq": {"width": 16, "layers": 1, "heads": 2, "epochs": 3, "batch_size": 32, "beams": 4},
     "treespace": {"dim": 16, "top_dim": 8, "width": 16, "epochs": 3, "batch_size": 32},
 }
@@ -179,6 +181,102 @@ def test_rows_without_features_or_labels(method, data):
     assert np.isfinite(ranking.scores).all()
     assert len(ranking) == X.shape[0]
     assert len(method.predict(X[:0], 3)) == 0
+
+
+def answers(method, X):
+    ranking = method.predict(X, 3)
+    return bool(np.isfinite(ranking.scores).all()) and len(ranking) == X.shape[0]
+
+
+def test_a_handful_of_rows_is_enough(method, data):
+    X, Y = data
+    for n in range(1, 7):
+        assert answers(clone(method).fit(X[:n], Y[:n]), X[:9])
+
+
+def test_most_rows_may_be_without_labels(method, data):
+    X, Y = data
+    few = Y[:70].toarray()  # two whole batches, and some rows more
+    few[3:] = 0
+    assert answers(clone(method).fit(X[:70], few), X[:9])
+    for row in (0, 7):
+        alone = np.zeros((8, Y.shape[1]), np.float32)
+        alone[row, 2] = 1
+        assert answers(clone(method).fit(X[:8], alone), X[:9])
+
+
+def test_data_without_any_label_are_refused(method, data):
+    X, Y = data
+    with pytest.raises(InputError, match="no example has a label"):
+        method.fit(X, csr_matrix(Y.shape))
+
+
+def test_held_out_examples_may_be_none_or_lack_the_last_labels(method, data):
+    X, Y = data
+    for valid in ((X[:0], Y[:0]), (X[80:], csr_matrix((40, Y.shape[1]))), (X[80:], Y[80:, :7])):
+        assert answers(clone(method).fit(X[:80], Y[:80], valid=valid), X[:9])
+    padded = Y[80:].toarray()
+    padded[:, 7:] = 0
+    narrow = clone(method).fit(X[:80], Y[:80], valid=(X[80:], Y[80:, :7]))
+    assert same_state(narrow, clone(method).fit(X[:80], Y[:80], valid=(X[80:], padded)))
+
+
+def test_held_out_labels_that_training_does_not_have_are_refused(method, data):
+    X, Y = data
+    with pytest.raises(InputError, match="valid has 12 label columns and Y has 11"):
+        method.fit(X[:80], Y[:80, :11], valid=(X[80:], Y[80:]))
+    with pytest.raises(InputError, match="pair"):
+        method.fit(X[:80], Y[:80], valid=(X[80:],))
+
+
+@pytest.mark.parametrize("place", [40, 2**30, -1])
+def test_columns_out_of_range_are_refused(method, data, place):
+    X, Y = data
+    broken = X.copy()
+    broken.indices[5] = place
+    with pytest.raises(InputError, match=r"X has non-zeros outside of its shape \(120, 40\)"):
+        method.fit(broken, Y)
+    labels = Y.copy()
+    labels.indices[5] = place
+    with pytest.raises(InputError, match="Y has non-zeros outside"):
+        method.fit(X, labels)
+
+
+def test_numbers_of_numpy_are_parameters_as_pythons_are(method, data):
+    plain = {name: value for name, value in method.get_params().items() if value is not None}
+    numbers = {
+        name: np.array([value])[0]
+        for name, value in plain.items()
+        if isinstance(value, bool | int | float)
+    }
+    given = clone(method).set_params(**numbers).fit(*data)
+    assert json.loads(json.dumps(given.get_params())) == json.loads(json.dumps(method.get_params()))
+    assert same_state(given, method.fit(*data))
+    assert same(given.predict(data[0], np.int64(3)), method.predict(data[0], 3))
+
+
+def test_a_k_that_is_no_count_is_refused(method, data):
+    method.fit(*data)
+    for k in (2.5, "5", None, True, 0, -1):
+        with pytest.raises(ParameterError, match=r"k=.*at least 1"):
+            method.predict(data[0], k)
+
+
+def test_a_failed_fit_leaves_nothing_to_predict_with(method, data, monkeypatch):
+    X, Y = data
+    method.fit(X, Y)
+
+    def half_way(self, given):
+        type(method)._fit(self, given)
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(method, "_fit", half_way.__get__(method))
+    with pytest.raises(RuntimeError, match="no more"):
+        method.fit(X[:, :20], Y[:, :6])
+    with pytest.raises(NotFittedError):
+        method.predict(X, 3)
+    monkeypatch.undo()
+    assert answers(method.fit(X, Y), X)
 
 
 def test_dense_input_ranks_like_sparse_input(method, data):

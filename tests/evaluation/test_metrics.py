@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score
 from labelspace.data.stats import label_bands
 from labelspace.data.xc import read_xc
 from labelspace.errors import InputError, ParameterError
-from labelspace.evaluation.metrics import evaluate
+from labelspace.evaluation.metrics import evaluate, measure
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
 
 Sets = list[set[int]]
@@ -307,3 +307,13 @@ def test_options_out_of_range_are_named(options) -> None:
     Y = matrix([{0}], 2)
     with pytest.raises(ParameterError, match=r"ks|threshold|propensity_from|a=|b="):
         evaluate(ranked([[0]], 1), Y, Y, **options)
+
+
+def test_one_metric_is_that_of_all_and_counts_training_labels_only_where_it_needs_them():
+    truth = matrix([{0, 1}, {2}, {1, 3}], 4)
+    ranking = SimpleNamespace(labels=np.array([[0, 2], [2, 1], [1, 0]]), scores=np.ones((3, 2)))
+    everything = evaluate(ranking, truth, truth, ks=(1, 2))
+    for metric in ("P@1", "P@2", "nDCG@2", "PSP@2"):
+        assert measure(metric, ranking, truth, truth) == everything[metric]
+        assert measure(metric, ranking, truth, LabelCounts.of(truth)) == everything[metric]
+    assert measure("nDCG@2", ranking, truth, "no matrix") == everything["nDCG@2"]

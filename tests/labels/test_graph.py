@@ -10,7 +10,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.labels.cooccurrence import CooccurrenceTarget
-from labelspace.labels.graph import cooccurrence_graph, graph_bytes, taxonomy_graph
+from labelspace.labels.graph import cooccurrence_graph, taxonomy_graph
+from labelspace.methods.base import Shape
 
 
 @pytest.fixture
@@ -60,4 +61,4 @@ def test_a_taxonomy_links_child_and_parent_both_ways():
 def test_the_estimate_covers_what_is_kept(Y):
     graph = cooccurrence_graph(Y)
     kept = graph.data.nbytes + graph.indices.nbytes
-    assert graph_bytes(Y.shape[1], Y.shape[0], Y.nnz) >= kept
+    assert 12 * Shape.of(Y, Y).cooccurrences() >= kept

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+import labelspace
+from labelspace.compact import widened
 from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import evaluate, measure
 from labelspace.evaluation.thresholds import choose_threshold
-from labelspace.methods import fusion
-from labelspace.methods.fusion import Fusion
+from labelspace.methods import fusion, fusion_members
+from labelspace.methods.base import Shape
+from labelspace.methods.fusion import Fusion, _compacted, _members_memory
 from labelspace.methods.fusion_combiner import COLUMNS, Combiner, _cheap, gather, listed_by_any
-from labelspace.methods.fusion_members import Step
+from labelspace.methods.fusion_members import Step, after_cut, steps
+from labelspace.methods.hyperbolic import Hyperbolic
 from labelspace.methods.knn import KNN
 from labelspace.methods.linear import Linear
 from labelspace.methods.linear_ranker import LinearRanker
@@ -20,6 +24,7 @@ from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class
 from labelspace.methods.validation import cut_apart
 from labelspace.nn.callbacks import Checkpoint
+from labelspace.nn.encoder import unit_array
 from support.planted import planted
 
 
@@ -241,6 +246,26 @@ def test_members_that_an_interrupted_run_finished_are_not_trained_again(tmp_path
     assert fitted
 
 
+def test_a_member_that_was_finished_with_other_settings_is_trained_anew(tmp_path, monkeypatch):
+    X, Y = planted(300, seed=3)
+
+    def fitted(C, **given):
+        plan = [Step("linear", {"C": C}), Step("knn", {})]
+        monkeypatch.setattr(fusion, "plans", lambda *_: [plan])
+        return Fusion(budget=1e6).fit(X, Y, **given)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KNN, "_fit", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(0.01, callbacks=[Checkpoint(tmp_path)])
+    resumed = fitted(1.0, callbacks=[Checkpoint(tmp_path, resume=True)])
+    assert resumed.members_[0].C == 1.0
+    np.testing.assert_array_equal(resumed.predict(X, 5).scores, fitted(1.0).predict(X, 5).scores)
+
+
 def test_copies_that_train_side_by_side_are_those_that_train_alone():
     X, Y = planted(300, seed=3)
     model = Fusion(members="linear,knn", ensemble=2, seed=5).fit(X, Y)
@@ -254,7 +279,7 @@ def test_copies_that_train_side_by_side_are_those_that_train_alone():
 
 def judged(monkeypatch, *plan):
     """A fusion of these steps."""
-    monkeypatch.setattr(fusion, "steps", lambda *_: list(plan))
+    monkeypatch.setattr(fusion, "plans", lambda *_: [list(plan)])
     return Fusion(shortlist=6)
 
 
@@ -270,7 +295,7 @@ def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
         assert len(own) == len(named)
         assert set(own) == named
     linear = model.members_[2]
-    raw = linear.score(X, by_judge.labels)
+    raw = linear.margins(X, by_judge.labels)
     listed = by_judge.labels >= 0
     slope, offset = linear.numbers_[1:]
     expected = 1 / (1 + np.exp(-(slope * raw[listed] + offset)))
@@ -300,3 +325,95 @@ def test_lists_are_joined_without_repeats():
     lists = [np.array([[3, 1, -1], [2, 5, 4]]), np.array([[1, 7], [-1, -1]])]
     found = listed_by_any([Ranking(one, np.zeros(one.shape, np.float32)) for one in lists])
     assert found.tolist() == [[3, 1, 7], [2, 5, 4]]
+
+
+@pytest.mark.parametrize("objective", ["precision", "psp", "f1"])
+def test_nothing_held_out_is_enough_to_combine(objective):
+    X, Y = planted()
+    model = Fusion(members="knn,linear", objective=objective)
+    for n in (1, 3, 5):  # a tenth of five is none
+        assert model.fit(X[:n], Y[:n]).predict(X[:9], 3).labels.shape == (9, 3)
+    for held in ((X[:0], Y[:0]), (X[:4], 0 * Y[:4])):
+        best = model.fit(X, Y, valid=held).predict(X, 5)
+        assert measure("P@1", best, Y) > 90
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_file_of_a_few_lines_is_enough_to_train(n, tmp_path):
+    lines = ["red shoe|a", "blue hat|b", "green car|c", "an old house|a", "small box|b"]
+    rows = [line.split("|") for line in lines[:n]]
+    file = tmp_path / "few.jsonl"
+    file.write_text("".join(f'{{"text": "{t}", "labels": ["{label}"]}}\n' for t, label in rows))
+    tagger = labelspace.train(file)
+    assert tagger.method.name == "fusion"
+    assert tagger.tag("red shoe")[0].name == "a"
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ("auto,knn", "stands alone"),
+        ("knn, auto", "stands alone"),
+        ("knn,,linear", "'' is no method"),
+    ],
+)
+def test_members_that_cannot_be_are_refused_before_training(members, says):
+    with pytest.raises(ParameterError, match=says):
+        Fusion(members=members).check_parameters()
+
+
+def test_where_the_cut_would_take_all_labels_there_is_no_cut():
+    X, _ = planted()
+    for seed in range(4):
+        for row in range(6):
+            alone = np.zeros((6, 12), np.float32)
+            alone[row, 3] = 1
+            model = Fusion(members="knn,linear", validation=0.5, seed=seed).fit(X[:6], alone)
+            assert model.predict(X[row], 1).labels[0, 0] == 3
+
+
+def test_points_of_the_ball_stay_within_it_as_members():
+    X, Y = planted(200, seed=1)
+    small = {"dim": 8, "epochs": 2, "neighbours": 5, "ensemble": 1}
+    member = Hyperbolic(**small).fit(X, Y)
+    rim = np.float32(1 - 1e-5) * unit_array(member.points_[0])
+    member.points_[0][:] = rim
+    kept = widened(_compacted(member))
+    np.testing.assert_array_equal(kept["0.points"], rim)
+    assert (np.linalg.norm(kept["0.points"].astype(np.float64), axis=1) < 1).all()
+
+
+def test_estimates_count_every_copy_of_a_member_and_the_largest_plan():
+    shape = Shape(33_000, 20_000, 11_000, 400_000, 200_000)
+
+    def needs(given=shape, **params):
+        return Fusion.memory(given, Fusion(**params).get_params())
+
+    alone, twice = needs(members="linear"), needs(members="linear,linear")
+    copies = needs(members="linear", ensemble=3)
+    for purpose in alone:
+        times = (2, 3) if purpose.startswith("linear: ") else (1, 1)
+        assert (twice[purpose], copies[purpose]) == tuple(t * alone[purpose] for t in times)
+    # All 33,000 call for a space, the nine tenths that are trained on for a tree and neighbours.
+    of_all, of_most = (steps("auto", planned) for planned in (shape, after_cut(shape, 0.1)))
+    assert [step.name for step in of_all] != [step.name for step in of_most]
+    for plan in (of_all, of_most):
+        assert sum(needs().values()) > sum(_members_memory(plan, shape).values())
+    assert sum(needs(budget=60.0).values()) > sum(needs().values())
+
+
+def test_members_are_chosen_by_the_examples_that_the_estimate_went_by(monkeypatch):
+    X, Y = planted(200)
+    planned = []
+
+    def plans(members, shape, seconds):
+        planned.append(shape)
+        return fusion_members.plans(members, shape, seconds)
+
+    monkeypatch.setattr(fusion, "plans", plans)
+    model = Fusion(members="knn,linear")
+    model.memory(Shape.of(X, Y), model.get_params())
+    model.fit(X, Y).fit(X, Y, valid=(X[:20], Y[:20]))
+    estimated, (by_cut, by_all) = planned[:2], planned[2:]
+    assert by_cut.points == 180
+    assert estimated == [by_all, by_cut]

@@ -232,12 +232,6 @@ def test_a_chain_five_thousand_deep_is_trained_and_searched():
         assert (logs > -1).all()
 
 
-def test_no_labels_at_all_give_empty_answers():
-    X, Y = planted()
-    ranking = HierarchicalXC().fit(X, csr_matrix(Y.shape, dtype=np.float32)).predict(X, 3)
-    assert (ranking.labels == -1).all()
-
-
 def test_real_data_beat_the_most_common_labels_by_far(shared_data):
     from labelspace.data import read
 

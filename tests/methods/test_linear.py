@@ -158,10 +158,10 @@ def test_margins_of_given_labels():
     X, Y = planted()
     model = Linear()
     with pytest.raises(NotFittedError):
-        model.score(X, np.zeros((120, 1), int))
+        model.margins(X, np.zeros((120, 1), int))
     model.fit(X, Y)
     best_of_all, margins = model.ranker_.best(X, 3)
-    np.testing.assert_allclose(model.score(X, best_of_all), margins, atol=1e-5)
+    np.testing.assert_allclose(model.margins(X, best_of_all), margins, atol=1e-5)
 
 
 def test_pruning_leaves_fewer_weights():
@@ -200,3 +200,44 @@ def test_few_and_many_weights_are_scored_alike():
     expected = np.take_along_axis(expected, candidates, 1)
     expected[0, 3] = -np.inf
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def work_of(X, Y):
+    return Y.shape[1] * (X.nnz + linear.EXAMPLE_WORK * X.shape[0])
+
+
+def test_negatives_are_of_one_kind_whatever_part_of_the_examples_is_trained_on(monkeypatch):
+    X, Y = planted(400, seed=3)
+    monkeypatch.setattr(linear, "MOST_WORK", 0.97 * work_of(X, Y))  # nine tenths are below it
+    kinds = []
+    learn = Linear._learn
+    monkeypatch.setattr(
+        Linear, "_learn", lambda self, *given: (learn(self, *given), kinds.append(kind(self)))
+    )
+
+    def kind(model):
+        return "all" if model.shortlister_ is None else "hard"
+
+    model = Linear(validation=0.1).fit(X, Y)
+    assert kinds == ["hard", "hard"]
+    assert model.numbers_[0] in linear.SHARES
+    rows = np.arange(360)
+    member = Linear(validation=0.0).fit(X[rows], Y[rows])
+    member.relearn(X, Y, None)
+    assert kinds[2:] == ["all", "all"]
+    again = Linear()
+    again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
+    again.load_state(model.state())
+    again.relearn(X[:200], Y[:200], None)
+    assert kinds[-1] == "hard"
+
+
+def test_a_judge_that_dropped_its_search_still_says_what_it_was_trained_against():
+    X, Y = planted(200)
+    model = Linear(**HARD).fit(X, Y)
+    model.drop_search()
+    again = Linear(**HARD)
+    again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
+    again.load_state(model.state())
+    assert model.facts() == again.facts()
+    assert again.facts()["negatives"] == "hard"

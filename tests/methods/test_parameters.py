@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from labelspace.errors import ParameterError
-from labelspace.methods.parameters import choice, flag, integer, layers, number, unknown
+from labelspace.methods.parameters import choice, flag, integer, layers, number, plain, unknown
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,23 @@ def test_parse_names_what_it_cannot_read(parameter, text):
 def test_unknown_names_get_the_nearest_or_the_list():
     assert "did you mean 'neighbours'" in unknown("neighbors", "parameter", ["neighbours", "seed"])
     assert "there are: neighbours, seed" in unknown("zzz", "parameter", ["seed", "neighbours"])
+
+
+def test_numbers_of_numpy_are_taken_as_pythons():
+    integer("", low=1, high=9).check("p", np.int64(5))
+    number("", low=0.0).check("p", np.float32(0.5))
+    flag("").check("p", np.bool_(True))
+    layers("").check("p", (np.int64(512), 64))
+    for parameter, bad in (
+        (integer("", high=9), np.int64(10)),
+        (integer(""), np.float32(1.0)),
+        (integer(""), np.bool_(True)),
+        (number(""), np.float32("nan")),
+        (number(""), np.datetime64("2024-01-01")),
+        (layers(""), (np.int64(0),)),
+    ):
+        with pytest.raises(ParameterError, match="p="):
+            parameter.check("p", bad)
+    given = plain(np.int64(5)), plain(np.float32(0.5)), plain((np.int64(3), 4)), plain("a")
+    assert given == (5, 0.5, (3, 4), "a")
+    assert [type(value) for value in (given[0], given[1], given[2][0])] == [int, float, int]

@@ -21,6 +21,12 @@ def test_an_unknown_name_gets_the_nearest():
         method_class("knnn")
 
 
+@pytest.mark.parametrize("name", [None, 5, ["knn"]])
+def test_what_is_no_name_is_told_the_names(name):
+    with pytest.raises(UnknownMethodError, match=r"expected a name; there are: .*knn"):
+        method_class(name)
+
+
 def test_without_torch_a_sentence_names_the_extra():
     code = (
         "import sys\n"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given as given_drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, vstack
+from scipy.sparse.csgraph import connected_components
 
+from labelspace.methods import validation
 from labelspace.methods.base import TrainingData
 from labelspace.methods.validation import (
     RELATED,
+    _families,
     cut_apart,
     cut_validation,
     family_sizes,
     parts_of,
     validation_share,
 )
+from labelspace.sparse import unit_rows
 
 
 @pytest.mark.parametrize(("n", "share", "size"), [(100, 0.1, 10), (7, 0.5, 4), (3, 1.0, 2)])
@@ -90,3 +99,63 @@ def test_without_labels_on_both_sides_there_is_no_validation():
     parts = parts_of(given(Y), 0.3, 0)
     assert parts.valid is None
     assert parts.X.shape[0] == 10
+
+
+def work(X, share=0.1):
+    n = X.shape[0]
+    return _families(X, np.random.default_rng(0).permutation(n), round(share * n) // 2)[1]
+
+
+@pytest.mark.parametrize("constant", [0.0, 9.0])
+def test_many_that_are_alike_are_found_in_work_that_grows_with_their_number(constant):
+    def alike(n):
+        rng = np.random.default_rng(1)
+        X = np.tile(rng.random(20, np.float32), (n, 1)) if constant == 0 else rng.random((n, 20))
+        return csr_matrix(np.hstack([X, np.full((n, 1), constant)]).astype(np.float32))
+
+    done = [work(alike(n)) for n in (500, 1000, 2000, 4000)]
+    assert all(more <= 2.1 * less for less, more in pairwise(done))
+    rows, cut = cut_apart(alike(2000), 0.1, seed=0)
+    assert len(cut) == 200
+    assert np.array_equal(np.sort(np.concatenate([rows, cut])), np.arange(2000))
+    assert (family_sizes(alike(2000)) == 2000).all()
+
+
+def test_the_search_for_versions_ends_when_enough_was_read():
+    rng = np.random.default_rng(0)
+    X = csr_matrix(rng.standard_normal((400, 30)).astype(np.float32))
+    order = np.arange(400)
+    sizes, whole = _families(X, order, 400)
+    assert (sizes == 1).all()
+    some, done = _families(X, order, 400, most_work=whole / 4)
+    assert done <= whole / 3
+    assert 50 < some.sum() < 200  # those looked at by then
+    none, nothing = _families(X, order, 400, most_work=0)
+    assert not none.any()
+    assert nothing == 0
+
+
+def test_a_search_in_pieces_finds_what_it_finds_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    originals = rng.random((40, 30)) * (rng.random((40, 30)) < 0.2)
+    X = csr_matrix(originals[rng.integers(0, 40, 300)].astype(np.float32))
+    order = rng.permutation(300)
+    whole, done = _families(X, order, 150)
+    monkeypatch.setattr(validation, "WORK_AT_A_TIME", 50)  # Ctrl-C is heard between pieces
+    again, done_again = _families(X, order, 150)
+    np.testing.assert_array_equal(again, whole)
+    assert done_again == done
+
+
+@settings(max_examples=30, deadline=None)
+@given_drawn(st.integers(0, 10**6), st.floats(0.0, 3.0), st.integers(1, 60))
+def test_families_are_the_connected_parts_of_the_graph_of_versions(seed, constant, n):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 8)) * (rng.random((n, 8)) < 0.4)
+    X = np.hstack([X, np.full((n, 1), constant)]).astype(np.float32)
+    unit = unit_rows(csr_matrix(X)).toarray().astype(np.float64)
+    cosines = unit @ unit.T
+    if (np.abs(cosines - RELATED) < 1e-5).any():
+        return  # rounding decides
+    part = connected_components(csr_matrix(cosines >= RELATED))[1]
+    assert family_sizes(csr_matrix(X)).tolist() == np.bincount(part)[part].tolist()

@@ -26,6 +26,14 @@ def test_candidates_are_distinct_sorted_and_hold_the_batch(Y, kind):
         assert (drawn.inclusion == 1).all()
 
 
+def test_draws_by_frequency_are_those_of_numpy_without_a_sum_over_all_labels(Y):
+    sampler = CandidateSampler(Y, "frequency", 50)
+    expected = np.random.default_rng(2).choice(60, 50, p=sampler.chance)
+    assert np.array_equal(sampler._negatives(np.random.default_rng(2)), expected)
+    sampler.chance = None  # what a draw that sums would need
+    assert np.array_equal(sampler._negatives(np.random.default_rng(2)), expected)
+
+
 @pytest.mark.parametrize("kind", ["uniform", "frequency"])
 def test_inclusion_is_how_often_a_label_is_drawn(Y, kind):
     sampler, rng = CandidateSampler(Y, kind, 6), np.random.default_rng(1)

@@ -53,7 +53,7 @@ class Toy(Method):
         )  # fmt: skip
         adam = TorchOptimiser(torch.optim.Adam([weight, bias], lr=self.lr))
         self.history_ = trainer.run(
-            Learner({"weight": weight, "bias": bias}, loss, adam, score if len(held) else None),
+            Learner({"weight": weight, "bias": bias}, loss, adam, score if Y[held].nnz else None),
             len(rows),
         )
         self.weight_, self.bias_ = weight.detach().numpy(), bias.detach().numpy()

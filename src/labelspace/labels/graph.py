@@ -40,12 +40,6 @@ def taxonomy_graph(taxonomy: Taxonomy) -> csr_matrix:
     return _as_graph(csr_matrix(coo_matrix((ones, ends), shape=(len(taxonomy),) * 2)))
 
 
-def graph_bytes(n_labels: int, n_examples: int, label_nnz: int) -> int:
-    """What building takes at most for examples of average length: as if no two shared a pair."""
-    mean = label_nnz / max(1, n_examples)
-    return int(12 * min(label_nnz * min(100.0, 2 * mean + 1), float(n_labels) ** 2))
-
-
 def _as_graph(matrix: csr_matrix, keep_weights: bool = False) -> csr_matrix:
     matrix.eliminate_zeros()
     matrix.sort_indices()

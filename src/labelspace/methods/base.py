@@ -63,7 +63,7 @@ class Shape:
     @classmethod
     def of(cls, X: Features, Y: csr_matrix) -> Shape:
         """The shape of these data, found without allocating more than the data take."""
-        if not issparse(X):
+        if isinstance(X, np.ndarray):
             counts = np.count_nonzero(X, axis=0)
         elif X.shape[1] <= X.nnz:
             counts = np.bincount(X.indices, minlength=X.shape[1])
@@ -79,6 +79,11 @@ class Shape:
             common_features=int(np.count_nonzero(counts > X.shape[0] / 2)),
             label_pairs=int(labels @ labels),
         )
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of the features and labels as CSR, which is what a copy of them takes."""
+        return 8 * (self.feature_nnz + self.label_nnz) + 16 * self.points
 
     def cooccurrences(self) -> int:
         """Pairs of labels, each with itself included, that occur together: an upper bound."""
@@ -191,6 +196,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         padded = Ranking.empty(len(best), k)
         padded.labels[:, : best.k], padded.scores[:, : best.k] = best.labels, best.scores
         return padded
+
+    def score(self, X: Any, Y: Any) -> float:
+        """P@1 as a share: how often the first label is right. Grid search compares by it."""
+        from labelspace.evaluation.metrics import measure
+
+        return measure("P@1", self.predict(X, 1), Y) / 100.0
 
     def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         """Learn anew from these examples, which hold those of `fit` and of its validation cut.

@@ -22,7 +22,6 @@ from labelspace.errors import ParameterError
 from labelspace.evaluation.metrics import measure
 from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk_bytes
-from labelspace.labels.graph import graph_bytes
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.dxml_labels import label_points, place_labels
 from labelspace.methods.dxml_objective import Anchors, BatchObjective
@@ -391,6 +390,7 @@ class DXML(Method):
         mean = shape.label_nnz / max(1, shape.points)
         labels = min(float(shape.labels), size * mean)
         needs = {
+            "the data, cut in two": shape.data_bytes,
             "the encoders, moments and the best so far": 16 * n_learners * shape.features * first,
             "the examples' points": 8 * n_learners * shape.points * (dim + max(first, dim)),
             "votes within a batch": int(16 * size * (2 * size + labels)),
@@ -399,7 +399,7 @@ class DXML(Method):
         if params["raw"]:
             needs["neighbours by raw features"] = 3 * 8 * shape.feature_nnz + 8 * shape.features
         if params["loss"] in BY_TARGETS:
-            needs["the label graph"] = graph_bytes(shape.labels, shape.points, shape.label_nnz)
+            needs["the label graph"] = 12 * shape.cooccurrences()
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
             needs["the examples' targets"] = 4 * shape.points * dim
         return needs

@@ -217,10 +217,11 @@ class Fusion(Method):
         data: TrainingData,
     ) -> None:
         """Fit a member, or take it as an interrupted run has left it behind."""
-        own = listeners(data.callbacks, f"{place + 1}-{member.name}")
-        # With a time budget, another run may have chosen other settings for this place.
         settings = digest(member.name, sorted(member.get_params().items()))
         identity = f"{data.identity}-{place}-{settings}"
+        # With a time budget, a resumed run may choose other settings: it then trains this anew.
+        suffix = "" if self.budget is None else f"-{settings[:6]}"
+        own = listeners(data.callbacks, f"{place + 1}-{member.name}{suffix}")
         kept = next((found for at in own if (found := at.finished(identity)) is not None), None)
         if kept is not None:
             member.n_features_in_, member.n_labels_ = train[0].shape[1], train[1].shape[1]
@@ -311,9 +312,8 @@ class Fusion(Method):
             ),
             key=lambda needs: sum(needs.values()),
         )
-        data = 8 * (shape.feature_nnz + shape.label_nnz) + 16 * shape.points
         return {
-            "the cut, and near duplicates across it": 4 * data + 12 * shape.features,
+            "the cut, and near duplicates across it": 4 * shape.data_bytes + 12 * shape.features,
             **{purpose: params["ensemble"] * size for purpose, size in members.items()},
         }
 

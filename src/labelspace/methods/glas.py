@@ -390,16 +390,21 @@ class GLaS(Method):
         dim = dimension(params["dim"], shape.labels)
         first = (*params["hidden"], dim)[0]
         batch = batch_of(params["batch_size"], shape.points)
-        candidates = shape.labels if params["negatives"] == "all" else 8 * batch
+        drawn = 8 * batch + params["n_negatives"]
+        candidates = shape.labels if params["negatives"] == "all" else min(drawn, shape.labels)
         needs = {
+            "the data, cut in two": shape.data_bytes,
             "the encoder, moments and the best so far": 16 * shape.features * first,
             "label vectors, moments and the best so far": 20 * shape.labels * dim,
-            "scores of a batch": 12 * batch * (candidates + params["n_negatives"]),
+            "label vectors as they are searched": 12 * shape.labels * dim,
+            "scores of a batch": 12 * batch * candidates,
             "the search index": index_bytes(shape.labels, dim + 1),
         }
         if params["regulariser"] in ("glas", "laplacian") and params["lam"] > 0:
-            mean = shape.label_nnz / max(1, shape.points)
-            needs["the label graph"] = int(12 * shape.label_nnz * min(100.0, 2 * mean + 1))
+            needs["the label graph"] = 12 * shape.cooccurrences()
+        if params["init"] == "centroid":
+            widest = max(*params["hidden"], dim) if params["hidden"] else dim
+            needs["points of all examples, for label centroids"] = 8 * shape.points * widest
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
         return needs

@@ -292,6 +292,7 @@ class HierarchicalXC(Method):
         kept = int(shape.label_nnz * per_example)
         leaf_size = params["leaf_size"] or LEAF_SIZE
         needs = {
+            "examples, cut in two and of length 1": 2 * shape.data_bytes + 16 * shape.feature_nnz,
             "label centroids": 8 * kept,
             "who reaches which node": 16 * shape.label_nnz * depth,
             "examples of classifiers": 5 * min(CELLS_AT_A_TIME, shape.label_nnz * leaf_size),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace.errors import InputError
 from labelspace.methods.glas_rules import batch_of
 from labelspace.sparse import unit_rows
 
@@ -66,6 +67,8 @@ def fit_encoder(
     from labelspace.nn.autoencoder import Autoencoder, Zeros
     from labelspace.nn.trainer import Learner, Trainer
 
+    if X.shape[1] == 0:
+        raise InputError("X has no columns: there are no features to make a code of")
     X = unit_rows(X)
     limits = [widths[-1], *(width // 2 for width in widths[:-1])]
     directions = _singular_directions(X, min(*limits, *X.shape), seed)

@@ -61,6 +61,8 @@ class Hyperbolic(Method):
 
     name: ClassVar[str] = "hyperbolic"
     summary: ClassVar[str] = "examples and labels in the Poincare ball, near examples vote"
+    # At the rim of the ball, 16 bits would push points out of it.
+    full_precision: ClassVar[tuple[str, ...]] = ("points", "labels", "centres")
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "dim": integer("dimension of the space", low=1, high=4096),
         "geometry": choice("of the space; all else is the same", *GEOMETRIES),
@@ -361,6 +363,7 @@ class Hyperbolic(Method):
         first = (*params["hidden"], dim)[0]
         in_batch = min(shape.labels, 8 * params["batch_size"]) + params["n_negatives"]
         return {
+            "the data, cut in two": shape.data_bytes,
             "maps: weights, moments and the best so far": 4 * (3 + n) * shape.features * first,
             "label points: weights, moments and the best so far": 4 * (3 + n) * shape.labels * dim,
             "points of the examples and search": 8 * (n + 1) * shape.points * dim,

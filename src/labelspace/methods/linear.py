@@ -23,7 +23,7 @@ from labelspace.data.dataset import Features
 from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
-from labelspace.methods.linear_ranker import LinearRanker
+from labelspace.methods.linear_ranker import DENSE, LinearRanker
 from labelspace.methods.linear_shortlist import Shortlister, as_candidates
 from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integer, number
 from labelspace.methods.ranking import Ranking
@@ -176,7 +176,7 @@ class Linear(Method):
     def drop_search(self) -> None:
         self.shortlister_ = None
 
-    def score(self, X: Any, candidates: np.ndarray) -> np.ndarray:
+    def margins(self, X: Any, candidates: np.ndarray) -> np.ndarray:
         """<w_l, x> + b_l of each example's candidates (n, k), -inf where a candidate is -1."""
         self._check_fitted()
         return self.ranker_.score(as_csr(checked_features(X, self.n_features_in_)), candidates)
@@ -223,8 +223,14 @@ class Linear(Method):
         seen = min(float(shape.features), 20.0 * per_example)
         needs = {
             "weights of the labels": int(24 * shape.labels * seen),
-            "a dense vector a thread": 12 * shape.features * cores() + 24 * shape.points,
+            "examples, cut in two and of length 1": 2 * shape.data_bytes + 16 * shape.feature_nnz,
+            "dense vectors of each thread": (12 * shape.features + 24 * shape.points) * cores(),
         }
+        if kind == "all":  # all labels are scored by weights that are laid out feature by feature
+            by_feature = 8.0 * shape.labels * seen
+            if seen >= DENSE * shape.features:
+                by_feature += 4.0 * shape.labels * shape.features
+            needs["weights by feature"] = int(by_feature)
         if kind == "hard":
             k = min(params["shortlist"], shape.labels)
             needs["short lists"] = 36 * shape.points * k

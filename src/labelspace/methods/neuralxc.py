@@ -328,6 +328,7 @@ class NeuralXC(Method):
         row = 16 * many  # weight, two moments and the best so far
         columns = looked_at(shape.features, 0) + looked_at(shape.labels, 8 * batch)
         needs = {
+            "the data, cut in two": shape.data_bytes,
             "rows of features": row * (1 + (params["alpha"] > 0)) * shape.features * inputs[0],
             "rows of labels": row * (1 + (params["beta"] > 0)) * shape.labels * outputs[0],
             "scores of a batch": 12 * many * batch * columns,

@@ -362,6 +362,7 @@ class Seq2Seq(Method):
         states = batch * params["max_tokens"] * width * params["layers"]
         needs = {"linear classifiers": wide_bytes(shape)} if params["wide"] else {}
         return needs | {
+            "the data, cut in two": shape.data_bytes,
             "token vectors, moments and the best so far": 24 * tokens * width,
             "layers, moments and the best so far": 24 * 30 * params["layers"] * width**2,
             "states of a batch": 4 * 40 * states,

@@ -363,6 +363,7 @@ class TreeSpace(Method):
         inner = shape.labels // 4 + 1
         numbers = 4 if params["geometry"] == "euclidean" else 12  # for a score and its gradient
         needs = {
+            "the data, cut in two": shape.data_bytes,
             "the encoder, moments and the best so far": 16 * shape.features * params["width"],
             "label vectors, moments and the best so far": 20 * shape.labels * params["dim"],
             "projections": 16 * min(inner * 8 * params["dim"], LOW_RANK_NUMBERS),

@@ -13,8 +13,8 @@ from labelspace.sparse import unit_rows
 
 LEAST_VALIDATED, MOST_VALIDATED = 1000, 4000
 RELATED = 0.8  # cosine from which two examples are versions of one
-# The search for versions reads so many entries at most, some ten seconds' worth where data are
-# few; by then a cut is largely at random, which is what is left where all examples are alike.
+# The search for versions reads so many entries at most, half a minute's worth; what it has not
+# found by then is cut at random.
 MOST_WORK, WORK_PER_CELL = 1e10, 100
 WORK_AT_A_TIME = 2e8
 
@@ -62,7 +62,8 @@ def family_sizes(X: csr_matrix) -> np.ndarray:
     A hundred versions of one product tell no more of a method than one of them does. Examples
     that the search for versions does not come to count as one each.
     """
-    return np.maximum(_families(X, np.arange(X.shape[0]), X.shape[0])[0], 1)
+    sizes, _ = _families(X, np.arange(X.shape[0]), X.shape[0])
+    return np.asarray(np.maximum(sizes, 1))
 
 
 def _families(
