@@ -60,6 +60,9 @@ class Path:
         """The label codes that the regressor expects of examples, (n, code)."""
         return self.regressor.apply(self.encoder.encode(X))
 
+    def queries(self, X: csr_matrix) -> np.ndarray:
+        return self.decoder.queries(self.codes(X))
+
     def arrays(self) -> dict[str, np.ndarray]:
         between = {f"regressor.{name}": array for name, array in self.regressor.arrays().items()}
         return {**self.encoder.arrays(), **between, **self.decoder.arrays()}

@@ -345,7 +345,7 @@ class Seq2Seq(Method):
         self.outputs_ = Outputs.restore(under("outputs.", arrays))
         in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
         self.reading_ = Reading(bool(in_order), vocabulary, longest)
-        # Where it was trained is no part of what was learned: without a GPU it runs on the processor.
+        # Where it was trained is no part of what was learned: without a GPU it runs without.
         wanted = self.device != "cpu" and torch.cuda.is_available()
         self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
         self.writer_ = None

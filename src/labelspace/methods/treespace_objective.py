@@ -4,10 +4,10 @@
         + consistency * mean_c apart(e_c, e_p P_p)
         + regularisation * (sum_(a,b) mean_p mean P_p^2 + mean_c |own_c|^2)
 
-where (a, b) are the pairs of spaces that the parents p of a batch are projected from and to; the two
-parts of a low-rank P_p, its level's matrix and its own, count each by itself. h_c(x) = scale_s
-nearness(z_s(x), e_c) + b_c and s is the space of c. Nearness is the inner product and apart one less
-the cosine, or both are by distance in a ball: see the geometries.
+where (a, b) are the pairs of spaces that the parents p of a batch are projected from and to; the
+two parts of a low-rank P_p, its level's matrix and its own, count each by itself. h_c(x) = scale_s
+nearness(z_s(x), e_c) + b_c and s is the space of c. Nearness is the inner product and apart one
+less the cosine, or both are by distance in a ball: see the geometries.
 
 A child is trained on the examples of its parents alone: it has to be told from its siblings, which
 are the hard negatives of every example below their parent, and from nothing else.
