@@ -179,3 +179,23 @@ def test_no_learning_rate_gives_nan(data, geometry, optimiser, lr):
             continue
         assert all(np.isfinite(array).all() for array in model.state().values())
         assert np.isfinite(model.predict(X_test, 3).scores).all()
+
+
+def test_validation_is_spread_over_the_data_and_the_rest_is_trained_on(data, monkeypatch):
+    monkeypatch.setattr("labelspace.methods.hyperbolic.MOST_VALIDATED", 10)
+    n = data[0].shape[0]
+    parts = []
+    train = Hyperbolic._train
+
+    def noted(self, run, X, Y, held):
+        parts.append((X.shape[0], held[0]))
+        return train(self, run, X, Y, held)
+
+    monkeypatch.setattr(Hyperbolic, "_train", noted)
+    numbered = data[0].tolil()
+    numbered[:, -1] = 1.0 + np.arange(n)[:, None]
+    Hyperbolic(dim=4, epochs=1, validation=0.5).fit(numbered.tocsr(), data[1])
+    trained, held = parts[0]
+    assert held.shape[0] == 10
+    assert trained == n - 10
+    assert held[:, -1].toarray().max() > 0

@@ -322,3 +322,25 @@ def test_predictions_can_be_switched_off_but_not_everything():
         TreeSpace(**SMALL, prediction=0, consistency=0, regularisation=0).fit(X, Y)
     model = TreeSpace(**SMALL, prediction=0.0, epochs=1, validation=0.0)
     assert len(model.fit(X, Y, taxonomy=taxonomy).history_) == 1
+
+
+@pytest.mark.parametrize("geometry", list(GEOMETRIES))
+def test_a_loaded_model_gives_the_same_bits(geometry):
+    """Arrays of a file are read-only, for which loops are compiled apart."""
+    X, Y, taxonomy = catalogue(200)
+    model = TreeSpace(**SMALL, geometry=geometry, wide=False).fit(X, Y, taxonomy=taxonomy)
+    kept = {name: np.array(array) for name, array in model.state().items()}
+    for array in kept.values():
+        array.setflags(write=False)
+    loaded = TreeSpace(**SMALL, geometry=geometry, wide=False)
+    loaded.n_features_in_, loaded.n_labels_ = X.shape[1], Y.shape[1]
+    loaded.load_state(kept)
+    one, other = model.predict(X, 5), loaded.predict(X, 5)
+    assert np.array_equal(one.labels, other.labels)
+    assert np.array_equal(one.scores, other.scores)
+
+
+def test_embed_is_the_first_half_of_the_encoder():
+    X, Y, taxonomy = catalogue(60)
+    model = TreeSpace(**SMALL, epochs=1, wide=False).fit(X, Y, taxonomy=taxonomy)
+    assert np.array_equal(model.embed(X), model.encoder_.encode(X)[0])

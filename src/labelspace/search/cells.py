@@ -10,7 +10,7 @@ from numba import njit
 
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
-from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, recall_of, spread
+from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
 from labelspace.search.tuning import reaches
 from labelspace.search.votes import keep_best
 
@@ -82,7 +82,7 @@ def choose_probes(
     probes = 1
     while True:
         index.probes = min(probes, len(index.centres))
-        found = recall_of(index, exact, queries, k)
+        found = shares_found(index, exact, queries, k)
         index.recall = float(found.mean())
         if reaches(found, recall):
             return True

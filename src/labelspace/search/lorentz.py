@@ -103,7 +103,7 @@ def build_neighbours(
     if kind == "lift":
         inner = build_index(lifted_points(points, geometry), queries=lifted_queries(sample))
         lift = LiftedNeighbours(points, geometry, inner)
-        lift.recall = float(recall_of(lift, exact, sample, k).mean())
+        lift.recall = recall_of(lift, exact, sample, k)[0]
         return lift
     if kind == "codes" or (kind == "auto" and has_faiss()):
         codes, reached = choose_codes(exact, sample, k, recall, seed)

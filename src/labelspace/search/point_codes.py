@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labelspace.errors import StoreError
-from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
+from labelspace.search.points import ExactNeighbours, NeighbourIndex, shares_found
 from labelspace.search.quantised import N_TYPICAL, coded, learn_typical, padded
 from labelspace.search.tuning import reaches
 
@@ -80,7 +80,7 @@ def choose_codes(
             built[piece] = CodedNeighbours(points, exact.geometry, typical)
         index = built[piece]
         index.short = short
-        found = recall_of(index, exact, queries, k)
+        found = shares_found(index, exact, queries, k)
         index.recall = float(found.mean())
         if reaches(found, recall):
             return index, bool(worthwhile)

@@ -99,8 +99,16 @@ class ExactNeighbours(NeighbourIndex):
 
 def recall_of(
     index: NeighbourIndex, exact: NeighbourIndex, queries: np.ndarray, k: int
+) -> tuple[float, float]:
+    """Share of the true k nearest that the index finds, and its standard error."""
+    found = shares_found(index, exact, queries, k)
+    return float(found.mean()), float(found.std() / np.sqrt(max(1, len(found))))
+
+
+def shares_found(
+    index: NeighbourIndex, exact: NeighbourIndex, queries: np.ndarray, k: int
 ) -> np.ndarray:
-    """(queries,) the share of the true k nearest that the index finds.
+    """(queries,) the share of its true k nearest that the index finds for each query.
 
     By distance, not by id: of points that are equally near any will do.
     """

@@ -36,11 +36,13 @@ def evenly(n: int, count: int) -> np.ndarray:
 def reaches(found: np.ndarray, recall: float) -> bool:
     """Whether the recall holds on other queries too; found: (queries,) the share found of each.
 
-    One standard error on top, or half of all indexes would fall short there. That of fewer queries
-    than `QUERIES` is not below what one miss in the next query would make of it.
+    One standard error on top, or half of all indexes would fall short there. Fewer queries than
+    `QUERIES` count only if the recall would hold with one more that finds nothing.
     """
-    n = max(1, len(found))
-    error = float(found.std()) / np.sqrt(n) if len(found) else 1.0
-    if n < QUERIES:
-        error = max(error, 1.0 / (n + 1))
-    return bool(len(found) and found.mean() >= min(1.0, recall + error))
+    n = len(found)
+    if n == 0:
+        return False
+    mean, error = float(found.mean()), float(found.std()) / np.sqrt(n)
+    if n < QUERIES and mean - 1.0 / (n + 1) < recall:
+        return False
+    return bool(mean >= min(1.0, recall + error))
