@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, hstack
 
 from labelspace.errors import TrainingError
 from labelspace.evaluation.metrics import evaluate
@@ -182,20 +182,19 @@ def test_no_learning_rate_gives_nan(data, geometry, optimiser, lr):
 
 
 def test_validation_is_spread_over_the_data_and_the_rest_is_trained_on(data, monkeypatch):
-    monkeypatch.setattr("labelspace.methods.hyperbolic.MOST_VALIDATED", 10)
-    n = data[0].shape[0]
+    (X, Y), _ = data
     parts = []
-    train = Hyperbolic._train
 
-    def noted(self, run, X, Y, held):
-        parts.append((X.shape[0], held[0]))
-        return train(self, run, X, Y, held)
+    def noted(_, run, X_train, Y_train, held):
+        del run, Y_train
+        parts.append((X_train, held[0]))
+        raise RuntimeError("enough seen")
 
+    monkeypatch.setattr("labelspace.methods.hyperbolic.MOST_VALIDATED", 10)
     monkeypatch.setattr(Hyperbolic, "_train", noted)
-    numbered = data[0].tolil()
-    numbered[:, -1] = 1.0 + np.arange(n)[:, None]
-    Hyperbolic(dim=4, epochs=1, validation=0.5).fit(numbered.tocsr(), data[1])
+    late = csr_matrix(np.arange(X.shape[0])[:, None] >= X.shape[0] / 2, dtype=np.float32)
+    with pytest.raises(RuntimeError, match="enough seen"):
+        Hyperbolic(validation=0.5).fit(hstack([X, late], format="csr"), Y)
     trained, held = parts[0]
-    assert held.shape[0] == 10
-    assert trained == n - 10
-    assert held[:, -1].toarray().max() > 0
+    assert (trained.shape[0], held.shape[0]) == (X.shape[0] - 10, 10)
+    assert 0 < held[:, -1].nnz < 10  # some of the first half, some of the second

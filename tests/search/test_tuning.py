@@ -11,7 +11,7 @@ from labelspace.search.inner_product import build_index
 from labelspace.search.lorentz import build_neighbours as build_points
 from labelspace.search.neighbours import build_neighbours
 from labelspace.search.points import ExactNeighbours, recall_of
-from labelspace.search.tuning import QUERIES, evenly, reaches, tuning_queries
+from labelspace.search.tuning import QUERIES, evenly, measured, reaches, tuning_queries
 from labelspace.search.voters import Voters
 
 
@@ -32,18 +32,25 @@ def queries(vectors):
 
 
 def test_few_queries_are_not_believed():
-    assert not reaches(np.ones(1), 0.9)
-    assert not reaches(np.ones(0), 0.5)
-    assert reaches(np.ones(20), 0.9)
-    assert reaches(np.ones(QUERIES), 1.0)
-    assert not reaches(np.append(np.ones(QUERIES - 1), 0.0), 0.998)
+    assert not reaches(np.ones(1), 0.9, 1)
+    assert not reaches(np.ones(0), 0.5, 0)
+    assert reaches(np.ones(20), 0.9, 20)
+    assert reaches(np.ones(QUERIES), 1.0, QUERIES)
+    assert not reaches(np.append(np.ones(QUERIES - 1), 0.0), 0.998, QUERIES)
+
+
+def test_queries_that_fill_up_do_not_outvote_those_given():
+    found = np.append(np.full(50, 0.8), np.ones(QUERIES))
+    assert reaches(found, 0.9, 0)
+    assert not reaches(found, 0.9, 50)
+    assert measured(found, 50) == pytest.approx(0.8)
 
 
 def test_given_queries_are_filled_up():
-    given, rng = np.ones((3, 2)), np.random.default_rng(0)
-    found = tuning_queries(given, 10, rng, lambda count: np.zeros((count, 2)))
-    assert found.sum() == 6
-    assert found.shape == (10, 2)
+    rng = np.random.default_rng(0)
+    found, given = tuning_queries(np.ones((3, 2)), 10, rng, lambda count: np.zeros((count, 2)))
+    assert (found.shape, given) == ((10, 2), 3)
+    assert found.sum() == found[:3].sum() == 6
 
 
 def test_evenly_spaced_rows_reach_from_end_to_end():

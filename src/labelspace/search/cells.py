@@ -11,7 +11,7 @@ from numba import njit
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
 from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
-from labelspace.search.tuning import reaches
+from labelspace.search.tuning import measured, reaches
 from labelspace.search.votes import keep_best
 
 
@@ -76,15 +76,20 @@ class CellNeighbours(NeighbourIndex):
 
 
 def choose_probes(
-    index: CellNeighbours, exact: ExactNeighbours, queries: np.ndarray, k: int, recall: float
+    index: CellNeighbours,
+    exact: ExactNeighbours,
+    queries: np.ndarray,
+    given: int,
+    k: int,
+    recall: float,
 ) -> bool:
     """Set the fewest probes that reach the recall; False if that took all cells."""
     probes = 1
     while True:
         index.probes = min(probes, len(index.centres))
         found = shares_found(index, exact, queries, k)
-        index.recall = float(found.mean())
-        if reaches(found, recall):
+        index.recall = measured(found, given)
+        if reaches(found, recall, given):
             return True
         if index.probes == len(index.centres):
             return False

@@ -14,7 +14,7 @@ from labelspace.search.graph import GraphIndex
 from labelspace.search.index import TUNED_K, InnerProductIndex, checked_rows
 from labelspace.search.projected import ProjectedIndex, leading_directions
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
-from labelspace.search.tuning import QUERIES, reaches, tuning_queries
+from labelspace.search.tuning import QUERIES, measured, reaches, tuning_queries
 
 KINDS = ("auto", "exact", "projected", "quantised", "hnsw")
 
@@ -68,10 +68,11 @@ def build_index(
         return exact
     if isinstance(at_least, ExactIndex) and is_large(*at_least.vectors.shape):
         return exact  # nothing else reached the recall
-    sample, others = _sample(vectors, queries, seed)
+    sample, given, others = _sample(vectors, queries, seed)
+    measure = _Measure(exact, sample, given, recall)
     few = len(vectors) <= _MOST_PROJECTED and not isinstance(at_least, QuantisedIndex)
     if kind == "projected" or (kind == "auto" and few):
-        projected, reached = _choose_projection(exact, sample, others, recall, at_least)
+        projected, reached = _choose_projection(measure, others, at_least)
         if kind == "projected" or (reached and projected.products <= vectors.size / _WORTH_IT):
             return projected
         if kind == "auto" and not has_faiss():
@@ -79,10 +80,10 @@ def build_index(
     if kind == "auto" and not has_faiss():
         return exact
     if kind in ("auto", "quantised"):
-        quantised, reached = _choose_codes(exact, sample, recall, seed, at_least)
+        quantised, reached = _choose_codes(measure, seed, at_least)
         return exact if kind == "auto" and not reached else quantised
     graph = GraphIndex.build(vectors, seed, deterministic)
-    _choose_beam(graph, exact, sample, recall)
+    _choose_beam(graph, measure)
     return graph
 
 
@@ -112,8 +113,8 @@ def check_search(n_vectors: int, dim: int) -> None:
         load_faiss()
 
 
-def _sample(vectors: np.ndarray, queries: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Queries to measure recall on, and others to learn directions from.
+def _sample(vectors: np.ndarray, queries: Any, seed: int) -> tuple[np.ndarray, int, np.ndarray]:
+    """Queries to measure recall on, how many are of those given, and others to learn from.
 
     At most half of those given are measured on; labels with noise of their length fill up.
     """
@@ -126,12 +127,12 @@ def _sample(vectors: np.ndarray, queries: Any, seed: int) -> tuple[np.ndarray, n
     count = min(max(1, len(source) // 2), QUERIES)
     chosen, others = source[np.sort(order[:count])], source[np.sort(order[count:])]
     if given is None:
-        return _with_noise(chosen, rng), others
+        return _with_noise(chosen, rng), 0, others
 
     def noisy_labels(missing: int) -> np.ndarray:
         return _with_noise(vectors[np.sort(rng.integers(0, len(vectors), missing))], rng)
 
-    return tuning_queries(chosen, QUERIES, rng, noisy_labels), others
+    return *tuning_queries(chosen, QUERIES, rng, noisy_labels), others
 
 
 def _with_noise(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -142,17 +143,14 @@ def _with_noise(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _choose_projection(
-    exact: ExactIndex,
-    queries: np.ndarray,
+    measure: _Measure,
     others: np.ndarray,
-    recall: float,
     at_least: InnerProductIndex | None,
 ) -> tuple[ProjectedIndex, bool]:
     """The cheapest number of directions and length of the short list that reach the recall."""
-    vectors = exact.vectors
+    vectors = measure.exact.vectors
     directions = leading_directions(vectors, others)
     k = min(TUNED_K, len(vectors))
-    wanted = _least_wanted(exact, queries)
     least, shortest = 1, 1
     if isinstance(at_least, ProjectedIndex):
         least, shortest = len(at_least.directions), at_least.short
@@ -161,29 +159,24 @@ def _choose_projection(
         index = ProjectedIndex(vectors, directions[:size], k)
         for short in _at_least(shortest, _SHORT_LISTS):
             index.short = index.settings["short"] = min(short, len(vectors))
-            index.recall, reached = _measure(index, queries, wanted, recall)
+            index.recall, reached = measure(index)
             if reached:
                 return index, True
     return index, False
 
 
 def _choose_codes(
-    exact: ExactIndex,
-    queries: np.ndarray,
-    recall: float,
-    seed: int,
-    at_least: InnerProductIndex | None,
+    measure: _Measure, seed: int, at_least: InnerProductIndex | None
 ) -> tuple[QuantisedIndex, bool]:
     """The coarsest codes and the shortest short list that reach the recall."""
-    wanted = _least_wanted(exact, queries)
     coarsest, shortest = _PIECES[0], 1
     if isinstance(at_least, QuantisedIndex):
         coarsest, shortest = at_least.typical.shape[2], at_least.short
     for piece in [piece for piece in _PIECES if piece <= coarsest] or _PIECES[-1:]:
-        index = QuantisedIndex.build(exact.vectors, piece, seed)
+        index = QuantisedIndex.build(measure.exact.vectors, piece, seed)
         for short in _at_least(shortest, (*_SHORT_LISTS, *_LONGER_LISTS)):
             index.set_short(short, recall=0.0)
-            found, reached = _measure(index, queries, wanted, recall)
+            found, reached = measure(index)
             index.set_short(short, recall=found)
             if reached:
                 return index, True
@@ -195,29 +188,27 @@ def _at_least(least: int, settings: Sequence[int]) -> Sequence[int]:
     return [setting for setting in settings if setting >= least] or settings[-1:]
 
 
-def _choose_beam(graph: GraphIndex, exact: ExactIndex, queries: np.ndarray, recall: float) -> None:
+def _choose_beam(graph: GraphIndex, measure: _Measure) -> None:
     """Set the smallest beam that reaches the recall, or the widest if none does."""
-    wanted = _least_wanted(exact, queries)
     for beam in _BEAMS:
         graph.set_beam(beam, recall=0.0)
-        found, reached = _measure(graph, queries, wanted, recall)
+        found, reached = measure(graph)
         graph.set_beam(beam, recall=found)
         if reached:
             return
 
 
-def _least_wanted(exact: ExactIndex, queries: np.ndarray) -> np.ndarray:
-    """(queries, 1) the smallest of the true best scores.
+class _Measure:
+    """Measures an index: the recall found, and whether it is what is wanted on other queries too.
 
     By score, not by id: of labels with equal scores any will do.
     """
-    return exact.search(queries, min(TUNED_K, len(exact.vectors)))[1][:, -1:]
 
+    def __init__(self, exact: ExactIndex, queries: np.ndarray, given: int, recall: float) -> None:
+        self.exact, self.queries, self.given, self.recall = exact, queries, given, recall
+        self.k = min(TUNED_K, len(exact.vectors))
+        self.wanted = exact.search(queries, self.k)[1][:, -1:]  # the last of the true best scores
 
-def _measure(
-    index: InnerProductIndex, queries: np.ndarray, wanted: np.ndarray, recall: float
-) -> tuple[float, bool]:
-    """The recall found, and whether it is what is wanted on other queries too."""
-    best = index.search(queries, min(TUNED_K, len(index.vectors)))[1]
-    found = (best >= wanted).mean(axis=1)
-    return float(found.mean()), reaches(found, recall)
+    def __call__(self, index: InnerProductIndex) -> tuple[float, bool]:
+        found = (index.search(self.queries, self.k)[1] >= self.wanted).mean(axis=1)
+        return measured(found, self.given), reaches(found, self.recall, self.given)

@@ -99,19 +99,19 @@ def build_neighbours(
     def some_points(count: int) -> np.ndarray:
         return np.asarray(points[np.sort(rng.permutation(len(points))[:count])])
 
-    sample = tuning_queries(given, QUERIES, rng, some_points)
+    sample, n_given = tuning_queries(given, QUERIES, rng, some_points)
     if kind == "lift":
         inner = build_index(lifted_points(points, geometry), queries=lifted_queries(sample))
         lift = LiftedNeighbours(points, geometry, inner)
         lift.recall = recall_of(lift, exact, sample, k)[0]
         return lift
     if kind == "codes" or (kind == "auto" and has_faiss()):
-        codes, reached = choose_codes(exact, sample, k, recall, seed)
+        codes, reached = choose_codes(exact, sample, n_given, k, recall, seed)
         if reached or kind == "codes":
             return codes
     cells = max(1, len(points) // POINTS_PER_CELL) if cells is None else cells
     index = CellNeighbours.build(points, geometry, min(cells, len(points)), seed)
-    reached = choose_probes(index, exact, sample, k, recall)
+    reached = choose_probes(index, exact, sample, n_given, k, recall)
     return index if kind == "cells" or (reached and 3 * index.probes <= cells) else exact
 
 

@@ -24,7 +24,7 @@ from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
-from labelspace.search.tuning import QUERIES, reaches, tuning_queries
+from labelspace.search.tuning import QUERIES, measured, reaches, tuning_queries
 from labelspace.search.votes import keep_best, vote_rows
 
 KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
@@ -36,6 +36,7 @@ _ASSIGNED_AT_A_TIME = 8192
 _PROBES = sorted({round(2 ** (step / 3)) for step in range(40)})
 _BEAMS = [round(16 * 2 ** (step / 3)) for step in range(21)]
 _SHORT_LISTS = [64 * 2**step for step in range(8)]
+_Sample = tuple[np.ndarray, int]  # queries, and how many of them were given
 _LONGEST = 1 / 8  # of all examples that a short list may hold
 _PIECE = 4  # dimensions that share a code
 
@@ -205,7 +206,7 @@ def build_neighbours(
 
 
 def _quantised(
-    vectors: np.ndarray, exact: ExactIndex, sample: np.ndarray, k: int, recall: float, seed: int
+    vectors: np.ndarray, exact: ExactIndex, sample: _Sample, k: int, recall: float, seed: int
 ) -> tuple[QuantisedIndex, bool]:
     index = QuantisedIndex.build(vectors, _PIECE, seed)
     worthwhile = [short for short in _SHORT_LISTS if short <= _LONGEST * len(vectors)]
@@ -314,7 +315,7 @@ def grouped(cluster_of: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.nda
     return indptr, np.argsort(cluster_of, kind="stable").astype(np.int32)
 
 
-def _sample(vectors: np.ndarray, queries: Any, seed: int) -> np.ndarray:
+def _sample(vectors: np.ndarray, queries: Any, seed: int) -> tuple[np.ndarray, int]:
     """Queries to measure recall on: of those given, filled up by examples moved by half."""
     rng = np.random.default_rng(seed)
     given = None if queries is None else checked_rows(queries, "queries", vectors.shape[1])
@@ -334,18 +335,19 @@ def _tune(
     use: Callable[[int, float], None],
     settings: Iterable[int],
     exact: ExactIndex,
-    queries: np.ndarray,
+    sample: _Sample,
     k: int,
     recall: float,
 ) -> bool:
     """`use` the first setting that reaches the recall; False, and the last one, if none does."""
+    queries, given = sample
     # By score, not by number: of examples equally near any will do.
     wanted = exact.search(queries, k)[1][:, -1:]
     for setting in settings:
         use(setting, 0.0)
         found = (index.search(queries, k)[1] >= wanted).mean(axis=1)
-        use(setting, float(found.mean()))
-        if reaches(found, recall):
+        use(setting, measured(found, given))
+        if reaches(found, recall, given):
             return True
     return False
 

@@ -81,7 +81,7 @@ class Voters:
         cluster_of = assign(points, centres)
         voters = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
         rng = np.random.default_rng([seed, 1])
-        voters._choose_probes(tuning_queries(queries, QUERIES, rng, lambda count: sample[:count]))
+        voters._choose_probes(*tuning_queries(queries, QUERIES, rng, lambda count: sample[:count]))
         return voters
 
     def extended(
@@ -167,18 +167,22 @@ class Voters:
         over_rows(len(vectors), block, block=64)
         return labels, scores
 
-    def _choose_probes(self, queries: np.ndarray) -> None:
-        """The fewest clusters that hold nearly all of the 10 nearest examples."""
+    def _choose_probes(self, queries: np.ndarray, given: int) -> None:
+        """The fewest clusters that hold nearly all of the 10 nearest examples.
+
+        given  so many of the queries, the first, are typical: it has to hold for them alone, too
+        """
         everything, _ = self.nearest(queries, 10)
         # Rows without features have no neighbours, and few examples fewer than 10.
-        least = _RECALL * np.count_nonzero(everything >= 0)
+        there = (everything >= 0).sum(axis=1)
         for probes in _PROBES:
             if probes >= len(self.centres):
                 break
             self.probes = probes
-            found, _ = self.nearest(queries, 10)
-            pairs = zip(everything, found, strict=True)
-            if sum(np.count_nonzero(np.isin(a[a >= 0], b)) for a, b in pairs) >= least:
+            pairs = zip(everything, self.nearest(queries, 10)[0], strict=True)
+            hits = np.array([np.isin(a[a >= 0], b).sum() for a, b in pairs])
+            parts = (slice(given), slice(None))
+            if all(hits[part].sum() >= _RECALL * there[part].sum() for part in parts):
                 return
         self.probes = len(self.centres)
 
