@@ -8,9 +8,10 @@ import time
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from labelspace import parallel
-from labelspace.parallel import cores, over_rows
+from labelspace.parallel import cores, over_rows, product, single_blas_thread
 
 
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 1000])
@@ -82,3 +83,22 @@ def test_a_forked_process_has_threads_of_its_own():
 
 def _nothing(start, stop):
     del start, stop
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_for_a_while():
+    with threadpool_limits(2, "blas"):
+        with single_blas_thread(), single_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {2}
+
+
+def test_products_are_right_with_one_blas_thread_and_with_many():
+    rng = np.random.default_rng(0)
+    one, other = rng.standard_normal((1300, 40)), rng.standard_normal((40, 7))
+    np.testing.assert_allclose(product(one, other), one @ other)
+    with single_blas_thread():
+        np.testing.assert_allclose(product(one, other), one @ other)

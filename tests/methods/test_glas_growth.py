@@ -11,6 +11,7 @@ from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.glas import GLaS
 from labelspace.methods.glas_growth import Counts
+from labelspace.search.exact import ExactIndex
 from labelspace.tagger import Tagger
 from support.planted import planted
 
@@ -222,3 +223,30 @@ def test_counts_of_the_empty_and_of_everyone():
     odds = both.log_odds()
     assert np.isfinite(odds).all()
     np.testing.assert_allclose(odds[0], np.log(1.5 / 2.5), rtol=1e-6)
+
+
+def drawn_from_many_labels(n, seed, n_labels=8000, n_features=600):
+    """Examples of one label each, few labels with most of them, with features of their own."""
+    rng = np.random.default_rng(seed)
+    own = np.random.default_rng(7).integers(0, n_features, (n_labels, 6))
+    labels = np.minimum((rng.pareto(0.8, n) * 40).astype(int), n_labels - 1)
+    columns = np.hstack([own[labels], rng.integers(0, n_features, (n, 6))])
+    rows = np.repeat(np.arange(n), 12)
+    X = csr_matrix((np.ones(12 * n, np.float32), (rows, columns.ravel())), (n, n_features))
+    Y = csr_matrix((np.ones(n, np.float32), labels, np.arange(n + 1)), (n, n_labels))
+    return X, Y
+
+
+def test_search_finds_as_much_after_a_small_update_as_it_says():
+    params = {"dim": 256, "epochs": 1, "batch_size": 256, "lr": 0.02}
+    model = GLaS(**params).fit(*drawn_from_many_labels(1500, 0))
+    assert model.blend_.index.kind == "projected"
+    before = model.blend_.index.settings
+    model.partial_fit(*drawn_from_many_labels(1, 1))
+    index = model.blend_.index
+    assert all(index.settings[name] >= before[name] for name in before)
+    queries = model.queries(drawn_from_many_labels(400, 2)[0])
+    wanted = ExactIndex(index.vectors).search(queries, 5)[1][:, -1:]
+    found = (index.search(queries, 5)[1] >= wanted).mean()
+    assert found > 0.93
+    assert index.recall == pytest.approx(found, abs=0.03)

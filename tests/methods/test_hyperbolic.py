@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, hstack
 
 from labelspace.errors import TrainingError
 from labelspace.evaluation.metrics import evaluate
@@ -179,3 +179,22 @@ def test_no_learning_rate_gives_nan(data, geometry, optimiser, lr):
             continue
         assert all(np.isfinite(array).all() for array in model.state().values())
         assert np.isfinite(model.predict(X_test, 3).scores).all()
+
+
+def test_validation_is_spread_over_the_data_and_the_rest_is_trained_on(data, monkeypatch):
+    (X, Y), _ = data
+    parts = []
+
+    def noted(_, run, X_train, Y_train, held):
+        del run, Y_train
+        parts.append((X_train, held[0]))
+        raise RuntimeError("enough seen")
+
+    monkeypatch.setattr("labelspace.methods.hyperbolic.MOST_VALIDATED", 10)
+    monkeypatch.setattr(Hyperbolic, "_train", noted)
+    late = csr_matrix(np.arange(X.shape[0])[:, None] >= X.shape[0] / 2, dtype=np.float32)
+    with pytest.raises(RuntimeError, match="enough seen"):
+        Hyperbolic(validation=0.5).fit(hstack([X, late], format="csr"), Y)
+    trained, held = parts[0]
+    assert (trained.shape[0], held.shape[0]) == (X.shape[0] - 10, 10)
+    assert 0 < held[:, -1].nnz < 10  # some of the first half, some of the second

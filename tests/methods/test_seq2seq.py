@@ -395,3 +395,44 @@ def test_a_checkpoint_is_bound_to_the_names_that_are_written(tmp_path):
             label_names=others,
             callbacks=[Checkpoint(tmp_path, resume=True)],
         )
+
+
+def test_a_model_trained_on_a_gpu_loads_without_one(monkeypatch):
+    model, X, *_ = trained(epochs=1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    loaded = Seq2Seq(**{**model.get_params(), "device": "cuda"})
+    loaded.n_features_in_, loaded.n_labels_ = model.n_features_in_, model.n_labels_
+    loaded.load_state(model.state())
+    assert np.array_equal(loaded.predict(X[:3], 2).labels, model.predict(X[:3], 2).labels)
+
+
+def test_checkpoints_of_other_label_names_are_of_another_run():
+    texts, Y, taxonomy = catalogue(20)
+    model = Seq2Seq(**TINY)
+    X = model.text_features().fit_transform(texts)
+    names, identities = csr_matrix(np.ones((len(taxonomy), 2), np.float32)), []
+    for given in (None, names, 2 * names, names):
+        model._names = given
+        identities.append(model._identity(X, Y, None, taxonomy))
+    assert len(set(identities)) == 3
+    assert identities[1] == identities[3]
+
+
+def test_early_stopping_looks_at_rows_from_end_to_end(monkeypatch):
+    monkeypatch.setattr("labelspace.methods.seq2seq.MOST_SCORED", 3)
+    model, X, Y, _ = trained(epochs=1)
+    seen = []
+    raw = Seq2Seq._raw
+    monkeypatch.setattr(Seq2Seq, "_raw", lambda *given: seen.append(given[2]) or raw(*given))
+    model._score(X, Y, Y)
+    last = X.shape[0] - 1
+    assert (seen[0] != X[[0, round(last / 2), last]]).nnz == 0
+
+
+def test_a_trie_is_followed_by_its_edges_alone():
+    trie = Trie.build([np.array([3, 5]), np.array([3, 7, 2]), np.array([4])])
+    for state in range(-1, len(trie.starts) - 1):
+        for token in range(12):
+            edges = [] if state < 0 else range(trie.starts[state], trie.starts[state + 1])
+            wanted = next((e + 1 for e in edges if trie.tokens[e] == token), -1)
+            assert trie.follow(np.array([state]), np.array([token]))[0] == wanted

@@ -17,7 +17,7 @@ from labelspace.methods.treespace_geometry import GEOMETRIES, RADIUS
 from labelspace.methods.treespace_nodes import Nodes, label_ancestors
 from labelspace.methods.treespace_objective import TreeObjective
 from labelspace.methods.treespace_search import TreeIndex, Votes, with_ancestors
-from labelspace.methods.treespace_space import Layout, TreeVectors
+from labelspace.methods.treespace_space import RANK, Layout, TreeVectors
 from labelspace.nn import poincare
 from labelspace.nn.trainer import Batch
 
@@ -183,9 +183,34 @@ def how_far(vector, said, geometry):
     return float(poincare.distance(node, poincare.exponential(zero, said)))
 
 
+def own_projections(model, asked):
+    """The mean square of the nodes' own parts of projections, matrix by matrix."""
+    vectors, dims, total = model.vectors_, model.layout_.dims, 0.0
+    for (a, b), table in vectors.special.items():
+        children = [node for node in asked if model.layout_.space[node] == b]
+        parents = {int(model.nodes_.main[node]) for node in children}
+        parents = [p for p in parents if p > 0 and model.layout_.space[p] == a]
+        squares = []
+        for row in table.weight[np.searchsorted(vectors.parents[a, b], parents)]:
+            if vectors.kind == "node":
+                matrix = row.reshape(dims[a], dims[b])
+            else:
+                into, out = row[: RANK * dims[a]], row[RANK * dims[a] :]
+                matrix = into.reshape(RANK, dims[a]).T @ out.reshape(RANK, dims[b])
+            squares.append((matrix**2).mean())
+        total += np.mean(squares)
+    return total
+
+
 @pytest.mark.parametrize(
     ("kind", "geometry"),
-    [("low-rank", "euclidean"), ("shared", "euclidean"), ("low-rank", "hyperbolic")],
+    [
+        ("low-rank", "euclidean"),
+        ("shared", "euclidean"),
+        ("node", "euclidean"),
+        ("low-rank", "hyperbolic"),
+        ("node", "hyperbolic"),
+    ],
 )
 def test_the_loss_pair_by_pair(kind, geometry):
     X, Y, taxonomy = catalogue(60)
@@ -208,7 +233,7 @@ def test_the_loss_pair_by_pair(kind, geometry):
                 asked.add(node)
     final, apart, below = model.vectors_.final(), 0.0, 0
     steps = model.vectors_.steps(np.array(sorted(asked)))
-    _, expected, own = model.vectors_.batch(steps)
+    _, expected, own, _ = model.vectors_.batch(steps)
     for step, guess in zip(steps, expected, strict=True):
         if guess is None:
             continue
@@ -223,6 +248,7 @@ def test_the_loss_pair_by_pair(kind, geometry):
         / sum(len(part) for part in own)
     )
     total += 0.2 * sum(float((P.detach() ** 2).mean()) for P in model.vectors_.shared.values())
+    total += 0.2 * own_projections(model, asked)
     assert found == pytest.approx(total, rel=1e-4)
 
 
@@ -296,3 +322,25 @@ def test_predictions_can_be_switched_off_but_not_everything():
         TreeSpace(**SMALL, prediction=0, consistency=0, regularisation=0).fit(X, Y)
     model = TreeSpace(**SMALL, prediction=0.0, epochs=1, validation=0.0)
     assert len(model.fit(X, Y, taxonomy=taxonomy).history_) == 1
+
+
+@pytest.mark.parametrize("geometry", list(GEOMETRIES))
+def test_a_loaded_model_gives_the_same_bits(geometry):
+    """Arrays of a file are read-only, for which loops are compiled apart."""
+    X, Y, taxonomy = catalogue(200)
+    model = TreeSpace(**SMALL, geometry=geometry, wide=False).fit(X, Y, taxonomy=taxonomy)
+    kept = {name: np.array(array) for name, array in model.state().items()}
+    for array in kept.values():
+        array.setflags(write=False)
+    loaded = TreeSpace(**SMALL, geometry=geometry, wide=False)
+    loaded.n_features_in_, loaded.n_labels_ = X.shape[1], Y.shape[1]
+    loaded.load_state(kept)
+    one, other = model.predict(X, 5), loaded.predict(X, 5)
+    assert np.array_equal(one.labels, other.labels)
+    assert np.array_equal(one.scores, other.scores)
+
+
+def test_embed_is_the_first_half_of_the_encoder():
+    X, Y, taxonomy = catalogue(60)
+    model = TreeSpace(**SMALL, epochs=1, wide=False).fit(X, Y, taxonomy=taxonomy)
+    assert np.array_equal(model.embed(X), model.encoder_.encode(X)[0])

@@ -215,3 +215,38 @@ def test_softmax_correction_undoes_the_sampling_in_expectation() -> None:
         loss = softmax_loss(scores[:, list(drawn)], first, first, log_q=log_q)
         totals.append((loss + scores[0, drawn[0]] - log_q[0]).exp())
     torch.testing.assert_close(torch.stack(totals).mean(), scores.exp().sum())
+
+
+def test_a_batch_without_candidates_has_no_loss() -> None:
+    none, sampled = torch.empty(0, dtype=torch.int64), torch.full((3,), -1)
+    logits = torch.zeros(3, 0, requires_grad=True)
+    for loss in (
+        binary_loss(logits, none, none),
+        softmax_loss(logits, none, none),
+        margin_loss(logits, none, none, sampled, 1.0),
+        mined_margin_loss(logits, none, none, sampled, 1.0, 5),
+    ):
+        assert float(loss.detach()) == 0.0
+        loss.backward()
+
+
+@pytest.mark.parametrize("function", [losses.softplus_of, losses.sigmoid_of, torch.exp])
+def test_functions_in_pieces_are_the_same_on_any_number_of_threads(function) -> None:
+    values = torch.linspace(-20.0, 5.0, 3 * losses.PIECE + 777)
+    if function is torch.exp:
+        function = lambda cells: losses.in_pieces(torch.exp_, cells.clone())  # noqa: E731
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(function(values))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_the_sigmoid_has_its_gradient() -> None:
+    values = torch.linspace(-3.0, 3.0, 12, dtype=torch.float64).reshape(3, 4).requires_grad_()
+    assert torch.autograd.gradcheck(losses.sigmoid_of, values)
+    assert torch.allclose(losses.sigmoid_of(values), torch.sigmoid(values))

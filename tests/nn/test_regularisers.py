@@ -146,3 +146,12 @@ def test_gravity_is_the_mean_squared_score_of_all_pairs() -> None:
 def test_gravity_of_labels_on_themselves_is_spread_out() -> None:
     V = vectors()
     torch.testing.assert_close(gravity(V, V), spread_out(V))
+
+
+def test_no_labels_have_no_penalty():
+    V = torch.zeros(0, 4, requires_grad=True)
+    U = sparse_tensor(csr_matrix((0, 0), dtype=np.float32))
+    Z = torch.ones(3, 4)
+    for value in (spread_out(V), graph_laplacian(V, U), glas(V, U), gravity(Z, V)):
+        assert float(value.detach()) == 0.0
+        value.backward()

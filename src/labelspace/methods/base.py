@@ -19,6 +19,7 @@ from labelspace.data.dataset import Features
 from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
 from labelspace.methods.parameters import Parameter, checked_count, plain, unknown
 from labelspace.methods.ranking import Ranking
+from labelspace.parallel import single_blas_thread
 from labelspace.sparse import checked_features, checked_labels, digest
 
 if TYPE_CHECKING:
@@ -173,7 +174,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _change(self, train: Callable[[TrainingData], None], data: TrainingData) -> None:
         """Train; where that fails, nothing half-changed is left for `predict` to answer from."""
         try:
-            train(data)
+            with single_blas_thread():
+                train(data)
         except BaseException:
             self.__dict__.pop("n_labels_", None)
             raise

@@ -46,6 +46,8 @@ from labelspace.nn.history import watch
 from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.search.faiss import load_faiss
+from labelspace.search.inner_product import check_search
 from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
@@ -188,6 +190,8 @@ class DXML(Method):
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        if self.search in ("quantised", "hnsw"):
+            load_faiss()
         if self.reduce is not None and self.loss in BY_TARGETS:
             raise ParameterError(
                 f"dxml.reduce={self.reduce}: with loss={self.loss} examples are held against "
@@ -195,6 +199,8 @@ class DXML(Method):
             )
 
     def _fit(self, data: TrainingData) -> None:
+        if self.search == "auto" and self.clusters is None and self.probes is None:
+            check_search(data.X.shape[0], self.reduce or self.dim)
         X, Y, held = self._cut(data)
         self.graph_vectors_ = None
         if self.loss in BY_TARGETS:
@@ -316,7 +322,7 @@ class DXML(Method):
     @property
     def label_vectors_(self) -> np.ndarray:
         """The mean direction of each label's examples, (labels, ensemble * dim)."""
-        return self.voters_.centroids()
+        return self.voters_.centroids
 
     def _keep_voters(
         self,

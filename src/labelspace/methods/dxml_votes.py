@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, Self
 
@@ -167,6 +168,7 @@ class Voters:
         raw = None if self.raw is None else self.raw.extended(X)
         return Voters(indexes, vstack([widened(self.Y, Y.shape[1]), Y], "csr"), self.rule, raw)
 
+    @cached_property
     def centroids(self) -> np.ndarray:
         """The mean direction of each label's examples, (labels, learners * dim)."""
         points = np.hstack([index.vectors for index in self.indexes])

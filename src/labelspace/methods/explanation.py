@@ -92,8 +92,8 @@ def alike(weights: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
 
 
 def _near(model: GLaS, label: int, k: int) -> list[tuple[int, float]]:
-    vectors = model.label_vectors_
-    lengths = np.maximum(np.linalg.norm(vectors, axis=1), 1e-12)
+    vectors = model.table_.weight  # as they are trained: a cosine needs no vectors of length 1
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), 1e-12)
     cosines = vectors @ vectors[label] / (lengths * lengths[label])
     cosines[label] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - 1)]

@@ -56,7 +56,8 @@ from labelspace.nn.history import watch
 from labelspace.nn.rows import RowAdam, RowTable, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.inner_product import build_index, index_bytes, restore_index
+from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
+from labelspace.search.tuning import TYPICAL, evenly
 from labelspace.search.voters import Voters, voter_bytes
 
 REGULARISERS = ("none", "spread-out", "laplacian", "glas", "gravity")
@@ -180,6 +181,7 @@ class GLaS(Method):
         rng = np.random.default_rng([self.seed, X.shape[1]])
         self.counts_ = Counts.of(X, Y)
         self.dim_ = dimension(self.dim, int(np.count_nonzero(self.counts_.labels)))
+        check_search(Y.shape[1], self.dim_ + 1)
         self.encoder_ = Encoder.fresh(
             *(X.shape[1], (*self.hidden, self.dim_), rng),
             pace=pace(self.rare, self.counts_.features, self.counts_.labels),
@@ -231,7 +233,11 @@ class GLaS(Method):
         voters = None
         if self.neighbours:
             voters = Voters.build(self.embed, X, Y, self.seed, z)
-        self.blend_ = Blend(self.build_index(queries), voters, self.neighbours)
+        typical = None
+        if queries is not None:  # examples of training, too, where few were cut off
+            more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
+            typical = np.concatenate([queries, self.queries(X[more])])
+        self.blend_ = Blend(self.build_index(typical), voters, self.neighbours)
         if valid is not None and z is not None and queries is not None:
             held = valid[1]
             self.blend_.fit(
@@ -248,7 +254,15 @@ class GLaS(Method):
         X, Y = as_csr(data.X), data.Y
         objective = grow(self, X, Y)
         self.train(objective, data, passes_to_grow(self, X.shape[0]))
-        self.blend_.index = self.build_index(self.queries(X))
+        before, voters = self.blend_.index, self.blend_.voters
+        typical = self.queries(X)
+        if voters is not None and self.unit_inputs:  # what is kept of the examples before
+            old = voters.points(evenly(len(voters), max(0, TYPICAL - len(typical))))
+            typical = np.concatenate([typical, self._queries(old)])
+        index = self.blend_.index = self.build_index(typical, at_least=before)
+        if index.kind == before.kind:
+            # New examples may be few or of one kind: what was measured on the cut counts too.
+            index.recall = min(index.recall, before.recall)
         self._add_voters(X, Y)
 
     def _first_vectors(self, X: csr_matrix, Y: csr_matrix, rng: np.random.Generator) -> np.ndarray:
@@ -304,12 +318,21 @@ class GLaS(Method):
         return np.ascontiguousarray(np.hstack([scaled, bias]), np.float32)
 
     def build_index(
-        self, queries: np.ndarray | None, recall: float | None = None
+        self,
+        queries: np.ndarray | None,
+        recall: float | None = None,
+        at_least: InnerProductIndex | None = None,
     ) -> InnerProductIndex:
         """An index over the labels as they are now: <query, vector> is h(x)_l."""
         # Approximate search misses rare labels first, and those are what votes bring back.
         recall = recall or self.recall or (0.95 if self.neighbours else 0.998)
-        return build_index(self._search_vectors(), recall=recall, seed=self.seed, queries=queries)
+        return build_index(
+            self._search_vectors(),
+            recall=recall,
+            seed=self.seed,
+            queries=queries,
+            at_least=at_least,
+        )
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
         return measure(self.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, Y_train)

@@ -12,7 +12,7 @@ from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.nn import losses, regularisers
 from labelspace.nn.callbacks import Callback
 from labelspace.nn.candidates import Candidates, CandidateSampler
-from labelspace.nn.encoder import unit
+from labelspace.nn.encoder import times_scalar, unit
 from labelspace.nn.trainer import Batch, Trainer
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class BatchObjective(Callback):
         candidates = self.sampler.draw(Y, batch.rng, self._hard_of(batch))
         vectors = model.table_.rows(candidates.labels)
         vectors = unit(vectors) if model.unit_labels else vectors
-        logits = model.scale_ * _product(z, vectors, model.precision)
+        logits = times_scalar(model.scale_, _product(z, vectors, model.precision))
         if model.prior:
             logits = logits + model.bias_[torch.from_numpy(candidates.labels)]
         loss = self._loss(logits, Y, candidates, batch.rng)

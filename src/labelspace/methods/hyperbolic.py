@@ -47,6 +47,7 @@ from labelspace.nn.encoder import Encoder
 from labelspace.nn.history import watch
 from labelspace.nn.rows import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser
+from labelspace.search.faiss import load_faiss
 from labelspace.search.lorentz import build_neighbours, restore_neighbours
 from labelspace.search.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 from labelspace.sparse import pack_csr, unit_rows, unpack_csr
@@ -158,12 +159,18 @@ class Hyperbolic(Method):
         self.recall = recall
         self.seed = seed
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.search == "codes":
+            load_faiss()
+
     def _fit(self, data: TrainingData) -> None:
         X, Y = unit_rows(as_csr(data.X)), data.Y
         rows, cut = np.arange(X.shape[0]), np.arange(0)
         if data.valid is None:
-            rows, cut = cut_validation(X.shape[0], self.validation, self.seed)
-            valid = (X[cut[:MOST_VALIDATED]], Y[cut[:MOST_VALIDATED]])
+            share = min(self.validation, MOST_VALIDATED / X.shape[0])
+            rows, cut = cut_validation(X.shape[0], share, self.seed)
+            valid = (X[cut], Y[cut])
         else:
             valid = (unit_rows(as_csr(data.valid[0])), data.valid[1])
         held = valid if valid[1].nnz else None

@@ -50,7 +50,8 @@ from labelspace.methods.validation import parts_of
 from labelspace.nn.encoder import unit_array
 from labelspace.nn.history import watch
 from labelspace.nn.trainer import Learner, Trainer
-from labelspace.search.inner_product import build_index, index_bytes, restore_index
+from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
+from labelspace.search.tuning import TYPICAL, evenly
 from labelspace.search.voters import Voters, voter_bytes
 from labelspace.sparse import unit_rows
 
@@ -180,6 +181,7 @@ class NeuralXC(Method):
             for learner in range(_networks(self.ensemble, data.X.shape[0]))
         ]
         self.paths_ = [network.path for network in networks]
+        check_search(*self._vectors().shape)
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self._train(networks, X, Y, valid, data)
         self._finish(X, Y, valid, data)
@@ -234,9 +236,14 @@ class NeuralXC(Method):
         data: TrainingData,
     ) -> None:
         """Index, voters and calibration; what was cut off for validation returns to vote."""
-        queries = None if valid is None else self._queries(valid[0])
-        points = None if valid is None else self._points(valid[0])
-        index = build_index(self._vectors(), recall=self.recall, seed=self.seed, queries=queries)
+        points = queries = None
+        if valid is not None:
+            points, queries = self._both(valid[0])
+        typical = None
+        if queries is not None:  # examples of training, too, where few were cut off
+            more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
+            typical = np.concatenate([queries, self._queries(X[more])])
+        index = build_index(self._vectors(), recall=self.recall, seed=self.seed, queries=typical)
         voters = None
         if self.neighbours:
             voters = Voters.build(self._points, X, Y, self.seed, points)
@@ -253,8 +260,14 @@ class NeuralXC(Method):
 
     def _queries(self, X: csr_matrix) -> np.ndarray:
         """The networks' side by side, so that <query, vector> is the mean of their logits."""
-        each = [path.queries(X) for path in self.paths_]
-        return np.hstack(each) / np.float32(len(each))
+        return self._both(X)[1]
+
+    def _both(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """What `_points` and `_queries` give, from one pass of the encoders."""
+        codes = [path.codes(X) for path in self.paths_]
+        pairs = zip(self.paths_, codes, strict=True)
+        queries = np.hstack([path.decoder.queries(code) for path, code in pairs])
+        return unit_array(np.hstack(codes)), queries / np.float32(len(codes))
 
     def _vectors(self) -> np.ndarray:
         each = [path.vectors for path in self.paths_]
@@ -274,8 +287,7 @@ class NeuralXC(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         X = unit_rows(as_csr(X))
-        points = self._points(X) if self.blend_.voters is not None else np.empty((X.shape[0], 0))
-        return Ranking(*self.blend_.rank(points, self._queries(X), k))
+        return Ranking(*self.blend_.rank(*self._both(X), k))
 
     def facts(self) -> dict[str, Any]:
         index, blend = self.blend_.index, self.blend_

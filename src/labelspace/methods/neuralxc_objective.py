@@ -12,7 +12,7 @@ from labelspace.methods.neuralxc_network import Network
 from labelspace.nn.autoencoder import Zeros
 from labelspace.nn.callbacks import Callback
 from labelspace.nn.candidates import Candidates, CandidateSampler
-from labelspace.nn.losses import binary_loss
+from labelspace.nn.losses import binary_loss, sigmoid_of
 from labelspace.nn.trainer import Batch, Trainer
 from labelspace.sparse import unit_rows
 
@@ -72,7 +72,7 @@ class BatchObjective(Callback):
             loss = loss + model.alpha * network.inputs.loss(X, zeros, codes)
         if model.beta > 0:
             label_codes = network.outputs.encoder(unit_rows(Y))
-            found = torch.sigmoid(decoder.activations(label_codes) @ vectors.T)
+            found = sigmoid_of(decoder.activations(label_codes) @ vectors.T)
             loss = loss + model.beta * label_reconstruction(found, rows, columns, weights)
         return loss
 
@@ -82,7 +82,7 @@ def label_reconstruction(
 ) -> torch.Tensor:
     """|found - y|^2 of an average example; weights make the zeros of candidates stand for all."""
     ones = found[rows, columns]
-    zeros = (found.square() @ weights).sum() - (ones.square() * weights[columns]).sum()
+    zeros = (found.square() * weights).sum(1).sum() - (ones.square() * weights[columns]).sum()
     return (zeros + (1.0 - ones).square().sum()) / len(found)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -60,6 +59,7 @@ from labelspace.nn.calibration import fit_line, log_odds, probabilities_of_share
 from labelspace.nn.callbacks import listeners
 from labelspace.nn.history import watch
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.search.tuning import evenly
 from labelspace.sparse import checked_features, digest
 
 if TYPE_CHECKING:
@@ -190,9 +190,17 @@ class Seq2Seq(Method):
         finally:
             del self._names
 
+    def _identity(
+        self,
+        X: Features,
+        Y: csr_matrix,
+        valid: tuple[Features, csr_matrix] | None = None,
+        taxonomy: Taxonomy | None = None,
+    ) -> str:
+        """Of the names that label paths are written with, too."""
+        return digest(super()._identity(X, Y, valid, taxonomy), self._names)
+
     def _fit(self, data: TrainingData) -> None:
-        if self._names is not None:  # a checkpoint of other names is one of another run
-            data = replace(data, identity=digest(data.identity, self._names))
         X, Y, valid, _ = parts_of(data, self.validation, self.seed)
         self.reading_ = Reading.of(X, self._names, self.max_tokens)
         self.bag_ = Bag.of(self.reading_, X)
@@ -257,6 +265,7 @@ class Seq2Seq(Method):
         self.history_ = trainer.run(learner, X.shape[0])
 
     def _device(self) -> str:
+        """Where to train."""
         if self.device == "auto":
             return "cuda" if torch.cuda.is_available() else "cpu"
         if self.device == "cuda" and not torch.cuda.is_available():
@@ -290,8 +299,9 @@ class Seq2Seq(Method):
         return vstack(parts, format="csr"), invalid / max(1, X.shape[0])
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        X, Y = X[:MOST_SCORED], Y[:MOST_SCORED]
-        return measure(self.metric, self._rank_written(X, min(5, Y.shape[1])), Y, Y_train)
+        rows = evenly(X.shape[0], MOST_SCORED)
+        best = self._rank_written(X[rows], min(5, Y.shape[1]))
+        return measure(self.metric, best, Y[rows], Y_train)
 
     def _rank_written(self, X: csr_matrix, k: int) -> Ranking:
         """Rank by what the T5 of the moment writes alone; scores are not calibrated."""
@@ -340,7 +350,9 @@ class Seq2Seq(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.t5_ = restored_t5(arrays).to(self._device()).eval()
+        # Where it was trained is no part of what was learned: without a GPU it runs without.
+        wanted = self.device != "cpu" and torch.cuda.is_available()
+        self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
         n_tokens = self.t5_.get_input_embeddings().num_embeddings
         self.outputs_ = Outputs.restore(under("outputs.", arrays), n_tokens, self.n_labels_)
         in_order, vocabulary, longest = (int(number) for number in arrays["reading"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -80,8 +81,14 @@ class Trie:
 
     def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Where a token leads from each state; -1 where it may not follow, and from -1."""
-        base = int(max(self.tokens.max(), tokens.max(initial=0))) + 1
-        keys = self.state_before(np.arange(len(self.tokens))) * base + self.tokens
+        keys, base = self._keys
         wanted = states * base + tokens
         edges = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where((keys[edges] == wanted) & (states >= 0), edges + 1, -1)
+        may = (keys[edges] == wanted) & (states >= 0) & (tokens < base)
+        return np.where(may, edges + 1, -1)
+
+    @cached_property
+    def _keys(self) -> tuple[np.ndarray, int]:
+        """One number for each pair of a state and a token that may follow, and its base."""
+        base = int(self.tokens.max()) + 1
+        return self.state_before(np.arange(len(self.tokens))) * base + self.tokens, base

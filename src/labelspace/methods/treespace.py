@@ -300,7 +300,7 @@ class TreeSpace(Method):
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points before they go into the spaces of the levels, (n, width)."""
-        return self.encoder_.encode(as_csr(X))[0]
+        return self.encoder_.trunk_points(as_csr(X))
 
     def _predict(self, X: Features, k: int) -> Ranking:
         X, seen = as_csr(X), self.encoder_.encode(as_csr(X))

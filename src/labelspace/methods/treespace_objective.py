@@ -2,10 +2,12 @@
 
     prediction * sum_s w_s / B sum_x sum_{c below a node of x} BCE(h_c(x), is c a node of x)
         + consistency * mean_c apart(e_c, e_p P_p)
-        + regularisation * (sum_P mean P^2 + mean_c |own_c|^2)
+        + regularisation * (sum_(a,b) mean_p mean P_p^2 + mean_c |own_c|^2)
 
-where h_c(x) = scale_s nearness(z_s(x), e_c) + b_c and s is the space of c. Nearness is the inner
-product and apart one less the cosine, or both are by distance in a ball: see the geometries.
+where (a, b) are the pairs of spaces that the parents p of a batch are projected from and to; the
+two parts of a low-rank P_p, its level's matrix and its own, count each by itself. h_c(x) = scale_s
+nearness(z_s(x), e_c) + b_c and s is the space of c. Nearness is the inner product and apart one
+less the cosine, or both are by distance in a ball: see the geometries.
 
 A child is trained on the examples of its parents alone: it has to be told from its siblings, which
 are the hard negatives of every example below their parent, and from nothing else.
@@ -19,10 +21,10 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from labelspace.methods.treespace_space import Step
-from labelspace.nn.losses import with_gradient
+from labelspace.nn.encoder import times_scalar
+from labelspace.nn.losses import sigmoid_of, softplus_of, with_gradient
 from labelspace.nn.trainer import Batch
 
 if TYPE_CHECKING:
@@ -60,19 +62,19 @@ class TreeObjective:
         truth = _Truth(above)
         chosen, inclusion = self._candidates(truth.nodes, len(batch.rows), batch.rng)
         steps = model.vectors_.steps(chosen)
-        vectors, expected, own = model.vectors_.batch(steps)
-        loss = torch.zeros(())
+        vectors, expected, own, projections = model.vectors_.batch(steps)
+        loss = torch.zeros(()) if steps else 0.0 * points[0].sum()  # no child of the root was drawn
         for step, vector in zip(steps, vectors, strict=True):
             space = step.pair[1]
             ids = torch.from_numpy(step.nodes)
             near = self.geometry.nearness(points[space], vector)
-            logits = model.scale_[space] * near + model.bias_[ids]
+            logits = times_scalar(model.scale_[space], near) + model.bias_[ids]
             weight = inclusion[np.searchsorted(chosen, step.nodes)]
             asked = truth.has_any(model.nodes_.main[step.nodes])
             self._ask_other_parents(asked, step, truth)
             told = self._told(logits, truth.has_any(step.nodes), asked, weight)
             loss = loss + model.prediction * float(self.weights[space]) * told
-        return loss + self._penalty(vectors, expected, own)
+        return loss + self._penalty(vectors, expected, own, projections)
 
     def _candidates(
         self, positive: np.ndarray, n: int, rng: np.random.Generator
@@ -108,11 +110,15 @@ class TreeObjective:
         values = logits.detach()
         weight = torch.from_numpy(1.0 / odds).expand_as(values)
         weight = torch.where(truth > 0, torch.ones(()), weight) * asked / len(values)
-        value = (weight * (softplus(values, threshold=40.0) - truth * values)).sum()
-        return with_gradient(logits, value, weight * (torch.sigmoid(values) - truth))
+        value = (weight * (softplus_of(values) - truth * values)).sum(1).sum()
+        return with_gradient(logits, value, weight * (sigmoid_of(values) - truth))
 
     def _penalty(
-        self, vectors: list[Tensor], expected: list[Tensor | None], own: list[Tensor]
+        self,
+        vectors: list[Tensor],
+        expected: list[Tensor | None],
+        own: list[Tensor],
+        projections: Tensor,
     ) -> Tensor:
         model, loss = self.model, torch.zeros(())
         pairs = [(v, e) for v, e in zip(vectors, expected, strict=True) if e is not None]
@@ -121,10 +127,9 @@ class TreeObjective:
             apart = sum(self.geometry.apart(v, e).sum() for v, e in pairs)
             loss = loss + model.consistency * apart / count
         if model.regularisation > 0:
-            for matrix in model.vectors_.shared.values():
-                loss = loss + model.regularisation * matrix.square().mean()
             total = max(1, sum(len(part) for part in own))
-            loss = loss + model.regularisation * sum(part.square().sum() for part in own) / total
+            lengths = sum(part.square().sum(1).sum() for part in own) / total
+            loss = loss + model.regularisation * (projections + lengths)
         return loss
 
 

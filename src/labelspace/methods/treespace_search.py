@@ -91,6 +91,9 @@ class TreeIndex:
         beam: int,
     ) -> TreeIndex:
         """Over points that lie end to end already."""
+        # Read-only as in a loaded model: of writable arrays the compiler makes a loop that rounds
+        # otherwise, and scores would change when a model is saved and loaded.
+        flat, bias, slope = (_read_only(array) for array in (flat, bias, slope))
         node_of = np.full(n_labels, -1, np.int32)
         carriers = np.flatnonzero(nodes.label >= 0)
         node_of[nodes.label[carriers]] = carriers
@@ -141,6 +144,12 @@ class TreeIndex:
 
         over_rows(n, block, block=64)
         return labels, scores, scored
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view
 
 
 def _starts(layout: Layout) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from labelspace.methods.treespace_geometry import Geometry
 from labelspace.methods.treespace_nodes import Nodes
@@ -157,9 +158,12 @@ class TreeVectors:
             chosen = np.unique(chosen[(chosen > 0) & ~wanted[chosen]])
         return np.flatnonzero(wanted)
 
-    def batch(self, steps: list[Step]) -> tuple[list[Tensor], list[Tensor | None], list[Tensor]]:
+    def batch(
+        self, steps: list[Step]
+    ) -> tuple[list[Tensor], list[Tensor | None], list[Tensor], Tensor]:
         """Vectors of each step's nodes, settled, what their parents say, and all own parts.
 
+        The last number is the mean square of the projections used, summed over pairs of spaces.
         Looks every table up once, so that its next step moves just these rows.
         """
         layout = self.layout
@@ -184,7 +188,22 @@ class TreeVectors:
             vectors.append(self.geometry.settle(vector))
             expected.append(guess)
             first.append(first[-1] + size)
-        return vectors, expected, own
+        return vectors, expected, own, self._mean_squares(special)
+
+    def _mean_squares(self, special: Mapping[tuple[int, int], Tensor]) -> Tensor:
+        """Of the entries of the levels' matrices, and of the nodes' own parts of projections."""
+        total = torch.zeros(())
+        for matrix in self.shared.values():
+            total = total + matrix.square().sum(1).sum() / matrix.numel()
+        for pair, rows in special.items():
+            into, out = (self.layout.dims[space] for space in pair)
+            if self.kind == "node":
+                squares = rows.square().sum(1)
+            else:  # |A' B|^2 = <A A', B B'>, of rank by rank matrices
+                a, b = _factors(rows, into, out)
+                squares = ((a @ a.transpose(1, 2)) * (b @ b.transpose(1, 2))).sum((1, 2))
+            total = total + squares.sum() / (max(1, len(rows)) * into * out)
+        return total
 
     def _look_up_special(
         self, steps: list[Step]
@@ -221,7 +240,8 @@ class TreeVectors:
             rows = special[step.pair][torch.from_numpy(np.searchsorted(used[step.pair], names))]
             own = _apply(rows, above, self.layout.dims[step.pair[1]], self.kind)
             said = said + own if step.pair in self.shared else own
-        return said[torch.from_numpy(back)]
+        # Unlike an index, its gradient is summed in one order whatever the number of threads is.
+        return embedding(torch.from_numpy(back), said)
 
     def place(self, points: list[np.ndarray]) -> None:
         """Set own parts so that nodes stand at these settled vectors, [space] a row a node."""
@@ -242,7 +262,7 @@ class TreeVectors:
         steps = self.steps(np.arange(1, len(self.nodes)))
         found = [np.zeros_like(table.weight) for table in self.own]
         with torch.no_grad():
-            vectors, _, _ = self.batch(steps)
+            vectors, *_ = self.batch(steps)
         for step, vector in zip(steps, vectors, strict=True):
             found[step.pair[1]][self.layout.row[step.nodes]] = vector.numpy()
         return found
@@ -306,6 +326,10 @@ class LevelEncoder:
             found[:, part] = self.geometry.points(self.geometry.settle_array(found[:, part]))
         return unit_array(trunk), found
 
+    def trunk_points(self, X: csr_matrix) -> np.ndarray:
+        """The first of what `encode` gives, without the work for the second."""
+        return unit_array(self.trunk.encode(X))
+
     def stretch(self, X: csr_matrix) -> None:
         """Lengthen or shorten heads: examples begin, on average, at the geometry's first length."""
         found = self._free(X)[1]
@@ -343,9 +367,14 @@ def _apply(rows: Tensor, above: Tensor, dim: int, kind: str) -> Tensor:
     n, width = above.shape
     if kind == "node":
         return torch.bmm(above[:, None], rows.view(n, width, dim))[:, 0]
-    into = rows[:, : RANK * width].reshape(n, RANK, width)
-    out = rows[:, RANK * width :].reshape(n, RANK, dim)
+    into, out = _factors(rows, width, dim)
     return torch.bmm(torch.bmm(above[:, None], into.transpose(1, 2)), out)[:, 0]
+
+
+def _factors(rows: Tensor, into: int, out: int) -> tuple[Tensor, Tensor]:
+    """The two factors of low-rank projections, (n, RANK, into) and (n, RANK, out)."""
+    split = RANK * into
+    return rows[:, :split].reshape(-1, RANK, into), rows[:, split:].reshape(-1, RANK, out)
 
 
 def _parents(nodes: Nodes, layout: Layout) -> dict[tuple[int, int], np.ndarray]:

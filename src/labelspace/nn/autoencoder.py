@@ -160,7 +160,7 @@ def reconstruction_loss(decoder: Decoder, codes: Tensor, X: csr_matrix, zeros: Z
     at_zeros = h @ rows[torch.from_numpy(np.searchsorted(used, zeros.columns))].T
     # Of the drawn columns all cells are summed; those of non-zeros are taken off again.
     drawn = torch.from_numpy(np.isin(X.indices, zeros.columns))
-    squares = at_zeros.square().sum() - cells[drawn].square().sum()
+    squares = at_zeros.square().sum(1).sum() - cells[drawn].square().sum()
     misses = (cells - torch.from_numpy(X.data)).square().sum()
     loss: Tensor = (misses + zeros.weight * squares) / X.shape[0]
     return loss

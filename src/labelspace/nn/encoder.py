@@ -192,7 +192,15 @@ def _weight(layer: dict[str, torch.Tensor]) -> torch.Tensor:
         return layer["weight"]
     direction = layer["direction"]
     lengths: torch.Tensor = direction.norm(dim=0, keepdim=True)
-    return layer["length"] * direction / lengths.clamp_min(TINY)
+    return times_scalar(layer["length"], direction) / lengths.clamp_min(TINY)
+
+
+def times_scalar(scalar: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The matrix times a trained number whose gradient does not depend on the number of threads.
+
+    torch sums a whole matrix in as many parts as it has threads; here each row is summed first.
+    """
+    return scalar.expand(len(rows), 1) * rows
 
 
 def principal_directions(points: np.ndarray, dim: int) -> np.ndarray:

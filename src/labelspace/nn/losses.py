@@ -2,21 +2,28 @@
 
 All take logits (examples, candidates); the positives among them as index pairs `rows`, `columns`,
 each pair once and in any order; and return a sum over candidates averaged over examples. Examples
-without positives are welcome.
+without positives are allowed, and so are batches without candidates, whose loss is 0.
 
 Why by hand: at 512 x 20,000 most of the time goes into fresh memory, so each loss fills one new
 matrix, which becomes the gradient; autograd fills three or four.
+
+Gradients and values do not depend on the number of threads: sums are over rows first, and functions
+that torch approximates go through `in_pieces`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from labelspace.parallel import over_rows
+
+PIECE = 1 << 15  # cells: the most that torch never divides among threads
 CELLS_AT_A_TIME = 1 << 18  # scratch that stays in a core's cache
 
 
@@ -29,6 +36,8 @@ def margin_loss(
 
     sampled  column of one positive of each example, -1 where it has none
     """
+    if logits.shape[1] == 0:
+        return logits.sum()
     slack = logits.detach() - (_sampled_scores(logits, sampled) - margin)
     slack[rows, columns] = 0.0
     slack.clamp_(min=0.0)
@@ -46,6 +55,8 @@ def mined_margin_loss(
     Stochastic negative mining (Reddi et al. 2019). With as many as there are candidates it is
     `margin_loss`.
     """
+    if logits.shape[1] == 0:
+        return logits.sum()
     negatives = logits.detach().clone()
     negatives[rows, columns] = -math.inf
     top = negatives.topk(min(hardest, negatives.shape[1]), dim=1)
@@ -75,17 +86,21 @@ def softmax_loss(
     exclude_positives  for each positive, the sum over c runs over it and the negatives alone: the
                        example's other positives do not compete with it
     """
-    slope = logits.detach() - log_q if log_q is not None else logits.detach().clone()
+    if logits.shape[1] == 0:
+        return logits.sum()
+    slope = _copy(logits)
+    if log_q is not None:
+        slope.sub_(log_q)
     weights = torch.ones_like(rows, dtype=slope.dtype) if weights is None else weights
     positives = slope[rows, columns]
     if exclude_positives:
         slope[rows, columns] = -math.inf
     # The bound keeps -inf - -inf out of rows that have no negatives.
     top = slope.amax(1, keepdim=True).clamp_(min=torch.finfo(slope.dtype).min)
-    total = slope.sub_(top).exp_().sum(1)
+    total = in_pieces(torch.exp_, slope.sub_(top)).sum(1)
     gap = (total.log() + top[:, 0])[rows] - positives
     if exclude_positives:  # log(exp n + exp p) - p, where n is the log-sum of the negatives
-        value, pull = softplus(gap, threshold=40.0), weights * torch.sigmoid(gap)
+        value, pull = softplus_of(gap), weights * in_pieces(torch.sigmoid_, gap.clone())
     else:
         value, pull = gap, weights
     push = torch.zeros_like(total).index_add_(0, rows, pull)
@@ -110,20 +125,23 @@ def binary_loss(
     negative_weights  (candidates,) u, 1 if None; one over the chance of being drawn makes sampled
                       negatives stand for all labels
     """
-    slope = logits.detach().clone()
+    if logits.shape[1] == 0:
+        return logits.sum()
+    slope = _copy(logits)
     weights = torch.ones_like(rows, dtype=slope.dtype) if weights is None else weights
     positives = slope[rows, columns]
     slope[rows, columns] = -math.inf  # of no weight as negatives
-    value = (weights * softplus(-positives, threshold=40.0)).sum()
+    value = (weights * softplus_of(-positives)).sum()
     height = max(1, CELLS_AT_A_TIME // slope.shape[1])
     for start in range(0, len(slope), height):
-        block = slope[start : start + height]
-        losses = softplus(block, threshold=40.0)
-        value += losses.sum() if negative_weights is None else (losses @ negative_weights).sum()
-        block.sigmoid_().div_(len(slope))
+        losses = softplus_of(slope[start : start + height])
+        if negative_weights is not None:
+            losses.mul_(negative_weights)
+        value += losses.sum(1).sum()
+    in_pieces(torch.sigmoid_, slope).div_(len(slope))
     if negative_weights is not None:
         slope.mul_(negative_weights)
-    slope[rows, columns] = -weights * torch.sigmoid(-positives) / len(slope)
+    slope[rows, columns] = -weights * in_pieces(torch.sigmoid_, -positives) / len(slope)
     return with_gradient(logits, value / len(slope), slope)
 
 
@@ -143,6 +161,49 @@ class _WithGradient(torch.autograd.Function):
         (gradient,) = ctx.saved_tensors
         # A loss that is not scaled further, the usual case, needs no second matrix.
         return (gradient if outer == 1.0 else gradient * outer), None, None
+
+
+def in_pieces(function: Callable[[Tensor], Tensor], cells: Tensor) -> Tensor:
+    """Change the contiguous cells by a function that works in place, on all cores; returns them.
+
+    torch approximates exp and the like in another way at the ends of each thread's part of a tensor
+    than within it. Pieces that it does not divide end in the same places whatever the number of
+    threads is.
+    """
+    flat = cells.detach().view(-1)
+
+    def piece(start: int, stop: int) -> None:
+        function(flat[start:stop])
+
+    over_rows(len(flat), piece, block=PIECE)
+    return cells
+
+
+def softplus_of(values: Tensor) -> Tensor:
+    """log(1 + exp(values)) without a gradient."""
+    return in_pieces(lambda part: part.copy_(softplus(part, threshold=40.0)), _copy(values))
+
+
+def sigmoid_of(values: Tensor) -> Tensor:
+    """The logistic function, with its gradient."""
+    return cast(Tensor, _Sigmoid.apply(values))  # type: ignore[no-untyped-call]  # torch's `apply` has no types
+
+
+class _Sigmoid(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        found = in_pieces(torch.sigmoid_, _copy(values))
+        ctx.save_for_backward(found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> Tensor:
+        (found,) = ctx.saved_tensors
+        return cast(Tensor, outer * found * (1.0 - found))
+
+
+def _copy(values: Tensor) -> Tensor:
+    return values.detach().clone(memory_format=torch.contiguous_format)
 
 
 def _sampled_scores(logits: Tensor, sampled: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from numba import njit
 from labelspace.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.parallel import over_rows
-from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, recall_of, spread
+from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
+from labelspace.search.tuning import measured, reaches
 from labelspace.search.votes import keep_best
 
 
@@ -76,14 +77,20 @@ class CellNeighbours(NeighbourIndex):
 
 
 def choose_probes(
-    index: CellNeighbours, exact: ExactNeighbours, queries: np.ndarray, k: int, recall: float
+    index: CellNeighbours,
+    exact: ExactNeighbours,
+    queries: np.ndarray,
+    given: int,
+    k: int,
+    recall: float,
 ) -> bool:
     """Set the fewest probes that reach the recall; False if that took all cells."""
     probes = 1
     while True:
         index.probes = min(probes, len(index.centres))
-        index.recall, error = recall_of(index, exact, queries, k)
-        if index.recall >= min(1.0, recall + error):
+        found = shares_found(index, exact, queries, k)
+        index.recall = measured(found, given)
+        if reaches(found, recall, given):
             return True
         if index.probes == len(index.centres):
             return False

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from labelspace.parallel import over_rows
+from labelspace.parallel import over_rows, product
 from labelspace.search.index import QUERY_BLOCK, InnerProductIndex, dot
 from labelspace.search.votes import keep_best
 
@@ -39,7 +39,7 @@ class ExactIndex(InnerProductIndex):
             _scan(queries, self.vectors, labels, scores)
             return labels
         for first in range(0, len(self.vectors), _LABEL_BLOCK):
-            products = queries @ self.vectors[first : first + _LABEL_BLOCK].T
+            products = product(queries, self.vectors[first : first + _LABEL_BLOCK].T)
             _merge(products, first, labels, scores)
         return labels
 

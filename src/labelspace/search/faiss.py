@@ -20,6 +20,15 @@ def load_faiss() -> Any:
     return faiss
 
 
+def has_faiss() -> bool:
+    """Whether faiss can be used."""
+    try:
+        load_faiss()
+    except MissingExtraError:
+        return False
+    return True
+
+
 @contextmanager
 def faiss_threads(count: int) -> Iterator[None]:
     """Run faiss on so many threads, then on as many as before."""

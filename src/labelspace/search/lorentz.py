@@ -17,6 +17,7 @@ from labelspace.arrays import under
 from labelspace.checks import kept_count
 from labelspace.errors import ParameterError
 from labelspace.search.cells import CellNeighbours, choose_probes
+from labelspace.search.faiss import has_faiss
 from labelspace.search.index import InnerProductIndex, checked_rows
 from labelspace.search.inner_product import build_index, is_large, restore_index
 from labelspace.search.point_codes import CodedNeighbours, choose_codes
@@ -28,9 +29,9 @@ from labelspace.search.points import (
     point_weights,
     recall_of,
 )
+from labelspace.search.tuning import QUERIES, tuning_queries
 
 POINTS_PER_CELL = 3000  # the paper takes N / 3000 random centroids
-_SAMPLE = 256  # queries that recall is measured on
 _WIDE = 8  # a lift in float32 is asked for so many times the neighbours wanted
 
 
@@ -78,11 +79,12 @@ def build_neighbours(
     kind     "exact"; "codes" (4 bits a coordinate or two, needs faiss); "cells" (around random
              points); "lift" (the inner-product index that `build_index` chooses over the Lorentz
              lift); "auto": exact for few points, else codes, and cells or exact where these do
-             not reach the recall
+             not reach the recall or faiss is missing
     k        how many neighbours will be asked for; recall is measured on so many
     recall   share of them that approximate search has to find: the fewest cells that do are probed
     cells    how many; one for 3,000 points if None
-    queries  (n, dim) typical queries to measure on; a sample of the points if None
+    queries  (n, dim) typical queries to measure on; a sample of the points if None, and beside
+             them where they are few
     """
     points = checked_rows(points, "points")
     kinds = ("auto", "exact", "codes", "cells", "lift")
@@ -93,20 +95,24 @@ def build_neighbours(
     if kind == "exact" or len(points) == 0 or (kind == "auto" and not is_large(*points.shape)):
         return exact
     rng = np.random.default_rng([seed, len(points)])
-    source = points if queries is None else checked_rows(queries, "queries", points.shape[1])
-    sample = source[np.sort(rng.permutation(len(source))[:_SAMPLE])]
+    given = None if queries is None else checked_rows(queries, "queries", points.shape[1])
+
+    def some_points(count: int) -> np.ndarray:
+        return np.asarray(points[np.sort(rng.permutation(len(points))[:count])])
+
+    sample, n_given = tuning_queries(given, QUERIES, rng, some_points)
     if kind == "lift":
         inner = build_index(lifted_points(points, geometry), queries=lifted_queries(sample))
         lift = LiftedNeighbours(points, geometry, inner)
         lift.recall = recall_of(lift, exact, sample, k)[0]
         return lift
-    if kind in ("auto", "codes"):
-        codes, reached = choose_codes(exact, sample, k, recall, seed)
+    if kind == "codes" or (kind == "auto" and has_faiss()):
+        codes, reached = choose_codes(exact, sample, n_given, k, recall, seed)
         if reached or kind == "codes":
             return codes
     cells = max(1, len(points) // POINTS_PER_CELL) if cells is None else cells
     index = CellNeighbours.build(points, geometry, min(cells, len(points)), seed)
-    reached = choose_probes(index, exact, sample, k, recall)
+    reached = choose_probes(index, exact, sample, n_given, k, recall)
     return index if kind == "cells" or (reached and 3 * index.probes <= cells) else exact
 
 

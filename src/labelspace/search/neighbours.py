@@ -18,12 +18,14 @@ from scipy.sparse import csr_matrix
 
 from labelspace.checks import kept_count
 from labelspace.errors import InputError, ParameterError, StoreError
-from labelspace.parallel import over_rows
+from labelspace.parallel import over_rows, product
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
+from labelspace.search.faiss import has_faiss
 from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
+from labelspace.search.tuning import QUERIES, measured, reaches, tuning_queries
 from labelspace.search.votes import keep_best, vote_rows
 
 KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
@@ -31,11 +33,11 @@ KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
 _ROUNDS = 10  # of k-means
 _ROWS_PER_CLUSTER = 64  # that k-means looks at
 _ASSIGNED_AT_A_TIME = 8192
-_TUNING_QUERIES = 512
 # Probes and beams that are tried: about a quarter more each time.
 _PROBES = sorted({round(2 ** (step / 3)) for step in range(40)})
 _BEAMS = [round(16 * 2 ** (step / 3)) for step in range(21)]
 _SHORT_LISTS = [64 * 2**step for step in range(8)]
+_Sample = tuple[np.ndarray, int]  # queries, and how many of them were given
 _LONGEST = 1 / 8  # of all examples that a short list may hold
 _PIECE = 4  # dimensions that share a code
 
@@ -173,11 +175,13 @@ def build_neighbours(
 
     kind      "exact"; "clusters"; "quantised" (4-bit codes) or "hnsw" (a graph), which need faiss;
               or "auto": exact for few examples, else clusters where their number or probes are
-              given, else quantised, and exact again where these do not reach the recall
+              given, else quantised, and exact again where these do not reach the recall or faiss
+              is missing
     recall    share of the true k nearest to find; the least work that does so on sample queries
     clusters  how many; None: twice the root of the number of examples
     probes    how many of them are searched; None: chosen by recall
-    queries   (n, dimension) typical queries to measure recall on; examples with noise if None
+    queries   (n, dimension) typical queries to measure recall on; examples with noise if None,
+              and beside them where they are few
     """
     vectors = checked_rows(vectors, "vectors of examples")
     if kind not in KINDS:
@@ -191,6 +195,8 @@ def build_neighbours(
         _tune(graph, graph.set_beam, _BEAMS, exact, sample, k, recall)
         return graph
     if kind == "quantised" or (kind == "auto" and clusters is None and probes is None):
+        if kind == "auto" and not has_faiss():
+            return exact
         quantised, reached = _quantised(vectors, exact, sample, k, recall, seed)
         return quantised if reached or kind == "quantised" else exact
     count = min(clusters or round(2 * np.sqrt(len(vectors))), len(vectors))
@@ -201,7 +207,7 @@ def build_neighbours(
 
 
 def _quantised(
-    vectors: np.ndarray, exact: ExactIndex, sample: np.ndarray, k: int, recall: float, seed: int
+    vectors: np.ndarray, exact: ExactIndex, sample: _Sample, k: int, recall: float, seed: int
 ) -> tuple[QuantisedIndex, bool]:
     index = QuantisedIndex.build(vectors, _PIECE, seed)
     worthwhile = [short for short in _SHORT_LISTS if short <= _LONGEST * len(vectors)]
@@ -299,7 +305,7 @@ def assign(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
     starts = [*range(0, len(vectors), _ASSIGNED_AT_A_TIME), len(vectors)]
     found = np.empty(len(vectors), np.int64)
     for start, stop in pairwise(starts):
-        found[start:stop] = (vectors[start:stop] @ centres.T).argmax(axis=1)
+        found[start:stop] = product(vectors[start:stop], centres.T).argmax(axis=1)
     return found
 
 
@@ -310,18 +316,19 @@ def grouped(cluster_of: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.nda
     return indptr, np.argsort(cluster_of, kind="stable").astype(np.int32)
 
 
-def _sample(vectors: np.ndarray, queries: Any, seed: int) -> np.ndarray:
-    """Queries to measure recall on: of those given, or examples moved by half their length."""
+def _sample(vectors: np.ndarray, queries: Any, seed: int) -> tuple[np.ndarray, int]:
+    """Queries to measure recall on: of those given, filled up by examples moved by half."""
     rng = np.random.default_rng(seed)
-    source = vectors if queries is None else checked_rows(queries, "queries", vectors.shape[1])
-    if len(source) == 0:
+    given = None if queries is None else checked_rows(queries, "queries", vectors.shape[1])
+    if given is not None and len(given) == 0:
         raise InputError("queries to measure recall on were given, but none are in them")
-    chosen = source[rng.permutation(len(source))[:_TUNING_QUERIES]]
-    if queries is not None:
-        return chosen
-    noise = rng.standard_normal(chosen.shape, dtype=np.float32)
-    moved: np.ndarray = chosen + noise * np.float32(0.5 / np.sqrt(vectors.shape[1]))
-    return moved
+
+    def moved(count: int) -> np.ndarray:
+        chosen = vectors[rng.permutation(len(vectors))[:count]]
+        noise = rng.standard_normal(chosen.shape, dtype=np.float32)
+        return np.asarray(chosen + noise * np.float32(0.5 / np.sqrt(vectors.shape[1])))
+
+    return tuning_queries(given, QUERIES, rng, moved)
 
 
 def _tune(
@@ -329,19 +336,19 @@ def _tune(
     use: Callable[[int, float], None],
     settings: Iterable[int],
     exact: ExactIndex,
-    queries: np.ndarray,
+    sample: _Sample,
     k: int,
     recall: float,
 ) -> bool:
     """`use` the first setting that reaches the recall; False, and the last one, if none does."""
+    queries, given = sample
     # By score, not by number: of examples equally near any will do.
     wanted = exact.search(queries, k)[1][:, -1:]
     for setting in settings:
         use(setting, 0.0)
         found = (index.search(queries, k)[1] >= wanted).mean(axis=1)
-        use(setting, float(found.mean()))
-        # One standard error on top, or half of all indexes would fall short on other queries.
-        if index.recall >= min(1.0, recall + found.std() / np.sqrt(len(found))):
+        use(setting, measured(found, given))
+        if reaches(found, recall, given):
             return True
     return False
 

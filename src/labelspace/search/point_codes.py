@@ -16,8 +16,9 @@ import numpy as np
 
 from labelspace.checks import kept_count
 from labelspace.errors import StoreError
-from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
+from labelspace.search.points import ExactNeighbours, NeighbourIndex, shares_found
 from labelspace.search.quantised import N_TYPICAL, coded, learn_typical, padded
+from labelspace.search.tuning import measured, reaches
 
 _PIECES = (2, 1)  # coordinates that share a code
 _SHORT_LISTS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
@@ -63,7 +64,7 @@ class CodedNeighbours(NeighbourIndex):
 
 
 def choose_codes(
-    exact: ExactNeighbours, queries: np.ndarray, k: int, recall: float, seed: int
+    exact: ExactNeighbours, queries: np.ndarray, given: int, k: int, recall: float, seed: int
 ) -> tuple[CodedNeighbours, bool]:
     """The cheapest codes and short list that reach the recall; False, and the last, if none do."""
     points, built = exact.points, dict[int, CodedNeighbours]()
@@ -80,7 +81,8 @@ def choose_codes(
             built[piece] = CodedNeighbours(points, exact.geometry, typical)
         index = built[piece]
         index.short = short
-        index.recall, error = recall_of(index, exact, queries, k)
-        if index.recall >= min(1.0, recall + error):
+        found = shares_found(index, exact, queries, k)
+        index.recall = measured(found, given)
+        if reaches(found, recall, given):
             return index, bool(worthwhile)
     return index, False

@@ -100,14 +100,21 @@ class ExactNeighbours(NeighbourIndex):
 def recall_of(
     index: NeighbourIndex, exact: NeighbourIndex, queries: np.ndarray, k: int
 ) -> tuple[float, float]:
-    """Share of the true k nearest that the index finds, and its standard error.
+    """Share of the true k nearest that the index finds, and its standard error."""
+    found = shares_found(index, exact, queries, k)
+    return float(found.mean()), float(found.std() / np.sqrt(max(1, len(found))))
+
+
+def shares_found(
+    index: NeighbourIndex, exact: NeighbourIndex, queries: np.ndarray, k: int
+) -> np.ndarray:
+    """(queries,) the share of its true k nearest that the index finds for each query.
 
     By distance, not by id: of points that are equally near any will do.
     """
     k = min(k, len(exact.points))
     wanted = exact.search(queries, k)[1][:, -1:]
-    found = (index.search(queries, k)[1] <= wanted).mean(axis=1)
-    return float(found.mean()), float(found.std() / np.sqrt(max(1, len(found))))
+    return np.asarray((index.search(queries, k)[1] <= wanted).mean(axis=1))
 
 
 def point_weights(points: np.ndarray, geometry: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from numba import njit
 
 from labelspace.checks import kept_count
 from labelspace.errors import StoreError
-from labelspace.parallel import over_rows
+from labelspace.parallel import over_rows, product
 from labelspace.search.codes import integer_dot, quantise, to_integers
 from labelspace.search.index import InnerProductIndex, dot
 
@@ -31,7 +31,7 @@ class ProjectedIndex(InnerProductIndex):
     def __init__(self, vectors: np.ndarray, directions: np.ndarray, short: int) -> None:
         super().__init__(vectors)
         self.directions = np.ascontiguousarray(directions, np.float32)
-        self.steps, self.codes = quantise(vectors @ self.directions.T)
+        self.steps, self.codes = quantise(product(vectors, self.directions.T))
         self.short = short
         self.settings = {"directions": len(directions), "short": short}
 

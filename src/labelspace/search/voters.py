@@ -16,11 +16,12 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.checks import all_within
 from labelspace.errors import StoreError
-from labelspace.parallel import over_rows
+from labelspace.parallel import over_rows, product
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
 from labelspace.search.index import dot
 from labelspace.search.neighbours import assign, grouped, k_means
 from labelspace.search.projected import leading_directions
+from labelspace.search.tuning import QUERIES, tuning_queries
 from labelspace.search.votes import keep_best
 from labelspace.sparse import pack_csr, unpack_csr
 
@@ -28,7 +29,6 @@ DIRECTIONS = 128
 SHARPNESS = 20.0  # a vote weighs exp(SHARPNESS * cosine)
 _PROBES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _RECALL = 0.92  # of the neighbours: a missed one is replaced by the next
-_TUNING_QUERIES = 256
 _SAMPLE = 20_000  # of examples that directions are learned from
 _EMBEDDED_AT_A_TIME = 8192
 
@@ -71,7 +71,8 @@ class Voters:
     ) -> Self:
         """Examples and their labels, embedded block by block.
 
-        queries  vectors on which it is chosen how many clusters are searched; examples if None
+        queries  vectors on which it is chosen how many clusters are searched; examples if None,
+                 and beside them where they are few
         """
         some = np.random.default_rng(seed).permutation(X.shape[0])
         sample = embed(X[np.sort(some[:_SAMPLE])])
@@ -80,7 +81,8 @@ class Voters:
         centres = k_means(points, max(1, round(np.sqrt(len(points)))), seed)
         cluster_of = assign(points, centres)
         voters = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
-        voters._choose_probes((sample if queries is None else queries)[:_TUNING_QUERIES])
+        rng = np.random.default_rng([seed, 1])
+        voters._choose_probes(*tuning_queries(queries, QUERIES, rng, lambda count: sample[:count]))
         return voters
 
     def extended(
@@ -166,16 +168,22 @@ class Voters:
         over_rows(len(vectors), block, block=64)
         return labels, scores
 
-    def _choose_probes(self, queries: np.ndarray) -> None:
-        """The fewest clusters that hold nearly all of the 10 nearest examples."""
+    def _choose_probes(self, queries: np.ndarray, given: int) -> None:
+        """The fewest clusters that hold nearly all of the 10 nearest examples.
+
+        given  so many of the queries, the first, are typical: it has to hold for them alone, too
+        """
         everything, _ = self.nearest(queries, 10)
+        # Rows without features have no neighbours, and few examples fewer than 10.
+        there = (everything >= 0).sum(axis=1)
         for probes in _PROBES:
             if probes >= len(self.centres):
                 break
             self.probes = probes
-            found, _ = self.nearest(queries, 10)
-            hits = [len(np.intersect1d(a, b)) for a, b in zip(everything, found, strict=True)]
-            if sum(hits) >= _RECALL * everything.size:
+            pairs = zip(everything, self.nearest(queries, 10)[0], strict=True)
+            hits = np.array([np.isin(a[a >= 0], b).sum() for a, b in pairs])
+            parts = (slice(given), slice(None))
+            if all(hits[part].sum() >= _RECALL * there[part].sum() for part in parts):
                 return
         self.probes = len(self.centres)
 
@@ -225,7 +233,7 @@ def _points(
     points = np.empty((X.shape[0], len(directions)), np.float32)
     for start in range(0, X.shape[0], _EMBEDDED_AT_A_TIME):
         rows = slice(start, start + _EMBEDDED_AT_A_TIME)
-        points[rows] = embed(X[rows]) @ directions.T
+        points[rows] = product(embed(X[rows]), directions.T)
         points[rows] /= np.maximum(np.linalg.norm(points[rows], axis=1, keepdims=True), 1e-12)
     return points
 
