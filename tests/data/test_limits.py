@@ -28,8 +28,9 @@ MEASURED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 from labelspace.data import read, statistics
+from labelspace.memory import peak_bytes
 found = [statistics(read(path)) for path in sys.argv[1:]]
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+peak = peak_bytes() >> 20
 print(json.dumps({"sizes": [[f["labels"], f["features"]] for f in found], "peak": peak}))
 """
 

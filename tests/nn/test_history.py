@@ -92,13 +92,14 @@ def test_learners_in_a_row_have_one_history_that_a_checkpoint_keeps(tmp_path):
 
 @pytest.mark.parametrize("ensemble", [1, 2])
 def test_members_of_fusion_keep_their_own(ensemble, tmp_path, monkeypatch):
-    from labelspace.methods.fusion import Fusion, steps
+    from labelspace.methods.fusion import Fusion
+    from labelspace.methods.fusion_members import steps
 
     few = [
         step._replace(settings={**step.settings, **METHODS.get(step.name, {})})
         for step in steps("glas,knn,hyperbolic", None)
     ]
-    monkeypatch.setattr("labelspace.methods.fusion.steps", lambda *_: few)
+    monkeypatch.setattr("labelspace.methods.fusion.plans", lambda *_: [few])
     # Copies side by side in this process, where the start of workers is not waited for.
     monkeypatch.setenv(worker.MARK, "1")
     X, Y = planted(150)
