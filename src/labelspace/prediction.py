@@ -15,7 +15,6 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from labelspace.cli.plain import plain_json
 from labelspace.data._files import replacing
 from labelspace.data.columns import PATH_JOINT
 from labelspace.data.levels import KIND_JOINT, Levels
@@ -23,6 +22,7 @@ from labelspace.errors import ParameterError
 from labelspace.evaluation.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.evaluation.levels import likeliest_paths
 from labelspace.methods.ranking import Ranking
+from labelspace.plain import plain_json
 from labelspace.tags import Tag
 
 if TYPE_CHECKING:

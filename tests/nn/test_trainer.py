@@ -280,7 +280,7 @@ def test_a_disk_that_fails_is_a_warning_and_an_error_at_the_end(tmp_path, caplog
     with pytest.raises(KeyboardInterrupt):
         Trainer(epochs=3, batch_size=4, callbacks=[checkpoint, Stop()]).run(learner, 16)
     assert "cannot be written" in caplog.text
-    with pytest.raises(CheckpointError, match="safetensors cannot be written: .*directory"):
+    with pytest.raises(CheckpointError, match=r"safetensors cannot be written: .*directory"):
         checkpoint.keep()
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
 

@@ -18,8 +18,8 @@ def main() -> None:
 
 def _run() -> None:
     from labelspace.cli.app import app
-    from labelspace.cli.plain import log_plainly
     from labelspace.errors import LabelspaceError, ParameterError
+    from labelspace.plain import log_plainly
 
     log_plainly()
     try:
@@ -35,7 +35,7 @@ def _run() -> None:
 
 
 def _fail(sentence: str, code: int) -> None:
-    from labelspace.cli.plain import plain
+    from labelspace.plain import plain
 
     print(f"error: {plain(sentence)}", file=sys.stderr)
     sys.exit(code)

@@ -13,8 +13,8 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import print_facts, print_json, print_table, progress_bar, say
-from labelspace.cli.plain import plain
 from labelspace.errors import ParameterError
+from labelspace.plain import plain
 
 app = typer.Typer(
     help="Look at data, convert, fetch and generate them.\n\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from labelspace.cli.plain import plain, plain_json
+from labelspace.plain import plain, plain_json
 from labelspace.progress import ProgressBar, Stages, progress_bar
 
 if TYPE_CHECKING:
