@@ -20,12 +20,6 @@ def data(texts=None, features=None) -> Dataset:
     return Dataset(csr_matrix(np.eye(3, dtype=np.float32)), features=features, texts=texts)
 
 
-@pytest.mark.parametrize("spec", [5, b"tfidf", ["tfidf"]])
-def test_features_that_are_neither_a_name_nor_make_vectors_are_refused(spec) -> None:
-    with pytest.raises(ParameterError, match=r"features=.*expected a name such as 'tfidf'"):
-        pipeline_for(data(TEXTS), spec)
-
-
 def test_texts_alone_give_their_vectors() -> None:
     pipeline = pipeline_for(data(TEXTS), "tfidf")
     matrix = pipeline.fit_transform(data(TEXTS))

@@ -80,13 +80,9 @@ def test_same_columns_and_values_as_sklearn(
     try:
         expected = theirs.fit_transform(train)
     except ValueError:
-        theirs.set_params(min_df=1)  # nothing is left: in few texts, single occurrences count
-        try:
-            expected = theirs.fit_transform(train)
-        except ValueError:
-            with pytest.raises(InputError, match="min_df"):
-                ours.fit(train)
-            return
+        with pytest.raises(InputError, match="min_df"):
+            ours.fit(train)
+        return
     assert_same_matrix(ours.fit_transform(train), expected)
     assert ours.feature_names() == theirs.get_feature_names_out().tolist()
     if test:
@@ -211,8 +207,8 @@ def test_no_terms_of_any_kind_is_an_error() -> None:
     ("texts", "says"),
     [
         ([], "no texts"),
-        (["only word", *(f"w{i}" for i in range(99))], "such as hashing"),
-        (["", "a"], "check that they are not empty"),
+        (["aa", "bb"], "lower min_df"),
+        (["", "a"], "lower min_df"),
         ("one text", "put it into a list"),
         (["aa", None], "text 1 is not a string"),
     ],
@@ -220,9 +216,3 @@ def test_no_terms_of_any_kind_is_an_error() -> None:
 def test_texts_that_cannot_be_learned_from_are_explained(texts, says: str) -> None:
     with pytest.raises(InputError, match=says):
         Tfidf().fit(texts)
-
-
-def test_of_few_texts_without_a_common_term_all_terms_are_kept() -> None:
-    assert Tfidf().fit(["one text"]).feature_names() == ["one", "text"]
-    assert Tfidf().fit(["aa bb", "cc"]).feature_names() == ["aa", "bb", "cc"]
-    assert Tfidf().fit(["aa bb", "aa"]).feature_names() == ["aa"]

@@ -178,12 +178,6 @@ def test_large_sets_are_searched_in_clusters(data, monkeypatch):
     assert precision(model, X_test, Y_test) > 50
 
 
-def test_no_labels_at_all():
-    X, Y = planted(60)
-    ranking = DXML(**SMALL).fit(X, csr_matrix(Y.shape)).predict(X, 3)
-    assert (ranking.labels == -1).all()
-
-
 @pytest.mark.parametrize("loss", ["votes", "neighbours", "smooth-l1", "triplet"])
 @pytest.mark.parametrize("search", ["exact", "clusters"])
 def test_more_examples_help(loss, search):

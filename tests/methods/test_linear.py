@@ -212,7 +212,7 @@ def test_negatives_are_of_one_kind_whatever_part_of_the_examples_is_trained_on(m
     kinds = []
     learn = Linear._learn
     monkeypatch.setattr(
-        Linear, "_learn", lambda self, *given: (learn(self, *given), kinds.append(kind(self)))
+        Linear, "_learn", lambda self, *a, **kw: (learn(self, *a, **kw), kinds.append(kind(self)))
     )
 
     def kind(model):

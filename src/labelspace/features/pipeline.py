@@ -115,15 +115,7 @@ class FeaturePipeline:
 
 def pipeline_for(dataset: Dataset, spec: str | TextFeatures) -> FeaturePipeline:
     """An unfitted pipeline for what the data has; `spec` says how its texts become vectors."""
-    if isinstance(spec, str):
-        text = make_features(spec)
-    elif spec is None or hasattr(spec, "fit_transform"):
-        text = spec
-    else:
-        raise ParameterError(
-            f"features={spec!r}: expected a name such as 'tfidf', or an object that makes vectors "
-            "of texts, such as Tfidf()"
-        )
+    text = make_features(spec) if isinstance(spec, str) else spec
     if dataset.texts is None:
         text = None
     return FeaturePipeline(text, dataset.n_features or 0)

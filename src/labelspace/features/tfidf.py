@@ -20,7 +20,6 @@ from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 
 _BLOCK = 8192  # texts counted at a time, to bound memory
-_FEW_TEXTS = 100  # in fewer, a term need not occur twice where none does
 _COLUMN_BITS = 32  # a key is a row above this many bits of column
 
 
@@ -31,8 +30,7 @@ class Tfidf:
     word_ngrams   shortest and longest run of words, or None for no words
     char_ngrams   the same for characters within words, such as (3, 5), or None
     sublinear     count a term's repetitions as 1 + log(count)
-    min_df        drop terms found in fewer training texts than this; where that would drop all
-                  terms of fewer than 100 texts, all are kept
+    min_df        drop terms found in fewer training texts than this
     max_features  keep only so many terms of each kind, the most frequent ones
     lowercase     fold case first
     norm          "l2" gives every row length 1, words and characters weighing the same
@@ -173,8 +171,6 @@ def _learn_vocabulary(
     found.default_factory = found.__len__  # a new term gets the next column
     counts = _count(texts, lambda text: map(found.__getitem__, cut(text)), found)
     df = np.bincount(counts.indices, minlength=len(found))
-    if len(texts) < _FEW_TEXTS and df.max(initial=0) < min_df:
-        min_df = 1
     enough = (df >= min_df).tolist()
     kept = sorted((term, column) for term, column in found.items() if enough[column])
     if max_features is not None and len(kept) > max_features:
@@ -184,8 +180,7 @@ def _learn_vocabulary(
     if not kept:
         raise InputError(
             f"no {kind} term occurs in {min_df} or more of the {len(texts)} texts: "
-            "check that they are not empty and that the right column is read, choose features "
-            "that need no repeated terms, such as hashing, or set Tfidf(min_df=1)"
+            "lower min_df, or check that the texts are not empty"
         )
     columns = [column for _, column in kept]
     idf = np.log((1.0 + len(texts)) / (1.0 + df[columns])) + 1.0
