@@ -335,6 +335,8 @@ def test_a_loaded_model_gives_the_same_bits(geometry):
     loaded = TreeSpace(**SMALL, geometry=geometry, wide=False)
     loaded.n_features_in_, loaded.n_labels_ = X.shape[1], Y.shape[1]
     loaded.load_state(kept)
+    for name in ("flat", "bias", "slope"):  # or the compiler would see arrays of another type
+        assert not getattr(model.blend_.index, name).flags.writeable
     one, other = model.predict(X, 5), loaded.predict(X, 5)
     assert np.array_equal(one.labels, other.labels)
     assert np.array_equal(one.scores, other.scores)

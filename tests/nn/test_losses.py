@@ -230,9 +230,10 @@ def test_a_batch_without_candidates_has_no_loss() -> None:
         loss.backward()
 
 
+@pytest.mark.parametrize("n", [losses.SHARED_OUT + 777, 7 * losses.SHARED_OUT + 777])
 @pytest.mark.parametrize("function", [losses.softplus_of, losses.sigmoid_of, torch.exp])
-def test_functions_in_pieces_are_the_same_on_any_number_of_threads(function) -> None:
-    values = torch.linspace(-20.0, 5.0, 3 * losses.PIECE + 777)
+def test_functions_in_pieces_are_the_same_on_any_number_of_threads(function, n) -> None:
+    values = torch.linspace(-20.0, 5.0, n)
     if function is torch.exp:
         function = lambda cells: losses.in_pieces(torch.exp_, cells.clone())  # noqa: E731
     before, found = torch.get_num_threads(), []

@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from labelspace.parallel import over_rows
-
-PIECE = 1 << 15  # cells: the most that torch never divides among threads
+SHARED_OUT = 1 << 15  # cells: torch divides no fewer among threads
+STRIDE = 32  # cells that torch's loops take at a time, at most
 CELLS_AT_A_TIME = 1 << 18  # scratch that stays in a core's cache
 
 
@@ -134,11 +133,12 @@ def binary_loss(
     value = (weights * softplus_of(-positives)).sum()
     height = max(1, CELLS_AT_A_TIME // slope.shape[1])
     for start in range(0, len(slope), height):
-        losses = softplus_of(slope[start : start + height])
+        block = slope[start : start + height]
+        losses = softplus_of(block)
         if negative_weights is not None:
-            losses.mul_(negative_weights)
+            losses = losses @ negative_weights[:, None]
         value += losses.sum(1).sum()
-    in_pieces(torch.sigmoid_, slope).div_(len(slope))
+        in_pieces(torch.sigmoid_, block).div_(len(slope))
     if negative_weights is not None:
         slope.mul_(negative_weights)
     slope[rows, columns] = -weights * in_pieces(torch.sigmoid_, -positives) / len(slope)
@@ -164,18 +164,22 @@ class _WithGradient(torch.autograd.Function):
 
 
 def in_pieces(function: Callable[[Tensor], Tensor], cells: Tensor) -> Tensor:
-    """Change the contiguous cells by a function that works in place, on all cores; returns them.
+    """Change the contiguous cells by a function that works in place; returns them.
 
-    torch approximates exp and the like in another way at the ends of each thread's part of a tensor
-    than within it. Pieces that it does not divide end in the same places whatever the number of
-    threads is.
+    torch approximates exp and the like in another way in the last cells of each thread's part,
+    where they do not fill a stride. Here all parts but the last one are of whole strides, so that
+    bits do not depend on the number of threads.
     """
-    flat = cells.detach().view(-1)
-
-    def piece(start: int, stop: int) -> None:
-        function(flat[start:stop])
-
-    over_rows(len(flat), piece, block=PIECE)
+    flat, threads = cells.detach().view(-1), torch.get_num_threads()
+    if threads == 1:
+        function(flat)
+    elif len(flat) >= 2 * threads * SHARED_OUT:  # enough for every thread
+        even = len(flat) - len(flat) % (threads * STRIDE)
+        function(flat[:even])
+        function(flat[even:])
+    else:
+        for start in range(0, len(flat), SHARED_OUT):
+            function(flat[start : start + SHARED_OUT])
     return cells
 
 
