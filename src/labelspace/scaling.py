@@ -1,4 +1,4 @@
-"""Rows of a sparse matrix brought to length 1, in a compiled loop: single questions wait for it."""
+"""Compiled loops over sparse matrices that every single prediction waits for."""
 
 from __future__ import annotations
 
@@ -16,3 +16,19 @@ def scale_rows(indptr, data, scaled):  # type: ignore[no-untyped-def]
         scale = 1.0 / np.sqrt(square) if square > 0.0 else 1.0
         for cell in range(indptr[row], indptr[row + 1]):
             scaled[cell] = data[cell] * scale
+
+
+@njit(cache=True, nogil=True)
+def all_inside(indptr, indices, n_values, n_rows, n_columns):  # type: ignore[no-untyped-def]
+    """Return whether the index arrays of a CSR matrix stay within its values and its shape."""
+    if len(indptr) != n_rows + 1 or indptr[0] != 0:
+        return False
+    for row in range(n_rows):
+        if indptr[row] > indptr[row + 1]:
+            return False
+    if indptr[n_rows] > min(len(indices), n_values):
+        return False
+    inside = True  # no early exit: the loop runs in vector instructions
+    for column in indices:
+        inside &= 0 <= column < n_columns
+    return inside

@@ -84,15 +84,10 @@ def _check_places(matrix: Any, name: str) -> None:
             for places, size in zip((matrix.row, matrix.col), matrix.shape, strict=True)
         )
     else:
-        major, minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
-        ends, places = matrix.indptr, matrix.indices
-        inside = (
-            len(ends) == major + 1
-            and ends[0] == 0
-            and ends[-1] <= min(len(places), len(matrix.data))
-            and bool((ends[1:] >= ends[:-1]).all())
-            and _all_within(places, minor)
-        )
+        from labelspace.scaling import all_inside  # numba, which reading data does without
+
+        shape = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        inside = all_inside(matrix.indptr, matrix.indices, len(matrix.data), *shape)
     if not inside:
         raise InputError(
             f"{name} has non-zeros outside of its shape {matrix.shape}: build its index arrays anew"
