@@ -59,6 +59,7 @@ def test_parse_names_what_it_cannot_read(parameter, text):
 def test_unknown_names_get_the_nearest_or_the_list():
     assert "did you mean 'neighbours'" in unknown("neighbors", "parameter", ["neighbours", "seed"])
     assert "there are: neighbours, seed" in unknown("zzz", "parameter", ["seed", "neighbours"])
+    assert "did you mean 'knn'" in unknown("KNN", "method", ["knn", "linear"])
 
 
 def test_numbers_of_numpy_are_taken_as_pythons():

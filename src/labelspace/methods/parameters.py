@@ -171,6 +171,8 @@ SEED = integer("seeds every random choice; the same seed gives the same model", 
 def unknown(name: str, what: str, known: Iterable[str]) -> str:
     """A sentence for a name that does not exist, with the nearest one that does."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "there are: " + ", ".join(names)
-    return f"no {what} {name!r}; {hint}"
+    by_lower_case = {each.lower(): each for each in names}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    if near:
+        return f"no {what} {name!r}; did you mean {by_lower_case[near[0]]!r}?"
+    return f"no {what} {name!r}; there are: {', '.join(names)}"
