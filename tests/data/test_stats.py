@@ -104,7 +104,7 @@ def test_rows_as_they_were_understood(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("id,text,w,labels\na," + "word " * 100 + ",1.5,x|y\n,b,,x\nc,c,2,y\nd,d,3,x\n")
     dataset = read(file, columns=Columns(numbers=("w",)))
-    first, second, third = samples(dataset, ("w",))
+    first, second, third = samples(dataset)
     assert first["id"] == "a"
     assert len(first["text"]) == 200
     assert first["text"].endswith("…")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import labelspace
-from labelspace.data import Dataset
+from labelspace.data import Columns, Dataset, read
 from labelspace.data.synthetic import product_records
-from labelspace.errors import InputError, ModelFormatError, ParameterError
+from labelspace.errors import DataError, InputError, ModelFormatError, ParameterError
 from labelspace.evaluation.metrics import evaluate
 from labelspace.features import FeaturePipeline, Tfidf, pipeline_for
 from labelspace.features.numbers import WEIGHT, Numbers
@@ -27,27 +27,32 @@ def column(*values: float) -> np.ndarray:
     return np.array(values, np.float32)[:, None]
 
 
+def fitted(values: np.ndarray, weight: float = WEIGHT) -> Numbers:
+    names = [f"column {i}" for i in range(values.shape[-1])]
+    return Numbers.fit(values, names, weight)
+
+
 def test_a_value_becomes_its_rank() -> None:
-    numbers = Numbers.fit(column(*range(101)), weight=1.0)
+    numbers = fitted(column(*range(101)), weight=1.0)
     ranks = numbers.transform(column(-5, 0, 25, 50, 75, 100, 1e6)).ravel()
     np.testing.assert_allclose(ranks, [-1, -1, -0.5, 0, 0.5, 1, 1], atol=1e-6)
 
 
 def test_neither_unit_nor_outliers_matter() -> None:
     prices = np.random.default_rng(0).lognormal(8, 2, 501).astype(np.float32)
-    expected = Numbers.fit(column(*prices)).transform(column(*prices))
+    expected = fitted(column(*prices)).transform(column(*prices))
     dear = prices.copy()
     dear[np.argmax(dear)] = 1e30
     for other in (prices * 1000 - 5, dear):
-        found = Numbers.fit(column(*other)).transform(column(*other))
+        found = fitted(column(*other)).transform(column(*other))
         np.testing.assert_allclose(found, expected, atol=0.07 * WEIGHT)
 
 
 def test_equal_values_share_the_mean_of_their_ranks() -> None:
-    numbers = Numbers.fit(column(*[0] * 90, *[1] * 10), weight=1.0)
+    numbers = fitted(column(*[0] * 90, *[1] * 10), weight=1.0)
     low, high = numbers.transform(column(0, 1)).ravel()
     assert -0.2 < low < 0 < 0.8 < high <= 1
-    assert Numbers.fit(column(7, 7, 7)).transform(column(7, 8)).tolist() == [[0], [0]]
+    assert fitted(column(7, 7, 7)).transform(column(7, 8)).tolist() == [[0], [0]]
 
 
 def test_missing_values_have_no_effect_and_are_counted(
@@ -55,9 +60,9 @@ def test_missing_values_have_no_effect_and_are_counted(
 ) -> None:
     values = np.array([[1, np.nan], [2, np.nan], [3, np.nan], [np.nan, np.nan]], np.float32)
     with caplog.at_level(logging.WARNING):
-        numbers = Numbers.fit(values, weight=1.0)
+        numbers = fitted(values, weight=1.0)
     assert "5 of 8 numbers are missing" in caplog.text
-    whole = Numbers.fit(np.hstack([values[:3, :1]] * 2), weight=1.0)
+    whole = fitted(np.hstack([values[:3, :1]] * 2), weight=1.0)
     np.testing.assert_array_equal(
         numbers.transform(values)[:3, 0], whole.transform(values[:3])[:, 0]
     )
@@ -71,7 +76,7 @@ def test_missing_values_have_no_effect_and_are_counted(
 )
 @settings(max_examples=100, deadline=None)
 def test_rows_are_short_and_order_is_kept(train, new) -> None:
-    numbers = Numbers.fit(np.array(train, np.float32))
+    numbers = fitted(np.array(train, np.float32))
     values = np.array(new, np.float32)
     features = numbers.transform(values)
     assert features.dtype == np.float32
@@ -88,28 +93,38 @@ def test_rows_are_short_and_order_is_kept(train, new) -> None:
     "state",
     [
         [],
-        {"quantiles": [[1.0]], "weight": 0.3},
-        {"quantiles": [[1.0], [2.0, 1.0]], "weight": 0.3},
-        {"quantiles": [[1.0], [float("nan")]], "weight": 0.3},
-        {"quantiles": [[1.0], ["2"]], "weight": 0.3},
-        {"quantiles": [[1.0], None], "weight": 0.3},
-        {"quantiles": [[1.0], [2.0]], "weight": float("inf")},
-        {"quantiles": [[1.0], [2.0]]},
+        {"quantiles": [[1.0]], "names": ["a"]},
+        {"quantiles": [[1.0], [2.0, 1.0]]},
+        {"quantiles": [[1.0], [float("nan")]]},
+        {"quantiles": [[1.0], ["2"]]},
+        {"quantiles": [[1.0], None]},
+        {"weight": float("inf")},
+        {"weight": None},
+        {"names": ["a"]},
+        {"names": ["a", 1]},
+        {"names": None},
     ],
 )
 def test_a_scale_that_is_none(state) -> None:
+    right = {"names": ["a", "b"], "quantiles": [[1.0], [2.0]], "weight": 0.3}
+    assert Numbers.from_state(right, 2).names == ["a", "b"]
     with pytest.raises(ModelFormatError, match="not the scale of 2 numbers"):
-        Numbers.from_state(state, 2)
+        Numbers.from_state(right | state if isinstance(state, dict) else state, 2)
 
 
 def test_what_is_no_number() -> None:
     for wrong in (column(np.inf), np.array([["a"]]), np.ones(3)):
         with pytest.raises(InputError):
-            Numbers.fit(wrong)
+            fitted(wrong)
 
 
 def test_a_model_without_a_scale_takes_numbers_as_they_are() -> None:
-    both = Dataset(csr_matrix(np.eye(2)), features=column(3, 4000), texts=["aa bb", "aa cc"])
+    both = Dataset(
+        csr_matrix(np.eye(2)),
+        features=column(3, 4000),
+        texts=["aa bb", "aa cc"],
+        number_names=["price"],
+    )
     pipeline = pipeline_for(both, "tfidf").fit(both)
     params, arrays = pipeline.state()
     assert params.pop("numbers")
@@ -119,6 +134,20 @@ def test_a_model_without_a_scale_takes_numbers_as_they_are() -> None:
         old.transform(replace(both, features=column(np.nan, 1)))
     with pytest.raises(ModelFormatError, match="n_numeric"):
         FeaturePipeline.from_state(params | {"n_numeric": "1"}, arrays)
+
+
+def test_columns_of_a_table_are_scaled_and_named_and_other_dense_features_are_not() -> None:
+    rows = [{"text": f"aa b{i % 2}", "labels": ["x"], "price": 1000.0 * i} for i in range(9)]
+    table = read(rows, columns=Columns(numbers=("price",)))
+    pipeline = pipeline_for(table, "tfidf").fit(table)
+    assert pipeline.feature_names()[-1] == "price"
+    assert abs(pipeline.transform(table)[:, [-1]].toarray()).max() <= WEIGHT
+    vectors = replace(table, number_names=None)
+    plain = pipeline_for(vectors, "tfidf").fit(vectors)
+    assert plain.feature_names()[-1] == "feature 0"
+    np.testing.assert_array_equal(plain.transform(vectors)[:, [-1]].toarray(), table.features)
+    with pytest.raises(DataError, match="2 names of numeric columns for 1 features"):
+        replace(table, number_names=["price", "weight"])
 
 
 def test_features_that_are_none() -> None:
@@ -147,6 +176,7 @@ def shop(with_price: bool) -> tuple[Dataset, Dataset]:
     whole = Dataset(
         labels,
         features=price[:, None] if with_price else None,
+        number_names=["price"] if with_price else None,
         texts=[record["text"] for record in records],
         label_names=names,
     )

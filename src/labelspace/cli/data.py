@@ -46,7 +46,7 @@ def info(
     with _warnings() as warnings:
         dataset = read(file, columns=chosen)
     doubts = suspicions(dataset)
-    figures, shown = statistics(dataset), samples(dataset, chosen.numbers)
+    figures, shown = statistics(dataset), samples(dataset)
     if as_json:
         print_json({**figures, "samples": shown, "warnings": warnings + doubts})
         return

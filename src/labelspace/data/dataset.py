@@ -20,13 +20,15 @@ IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 class Dataset:
     """Examples with their labels.
 
-    labels       CSR (n, L), float32 ones, sorted indices, no duplicates
-    features     CSR or dense (n, D) float32, or None where the examples are text only
-    texts        one string an example, or None
-    label_names  L names, or None where the file has ids only
-    ids          n example ids, or None; a table's row without an id has its number, from 1
-    taxonomy     how labels hang together, or None
-    index_base   the first feature's number in the svmlight file this came from, 0 or 1
+    labels        CSR (n, L), float32 ones, sorted indices, no duplicates
+    features      CSR or dense (n, D) float32, or None where the examples are text only
+    texts         one string per example, or None
+    label_names   L names, or None where the file has ids only
+    ids           n example ids, or None; a table's row without an id has its number, from 1
+    taxonomy      how labels hang together, or None
+    index_base    the first feature's number in the svmlight file this came from, 0 or 1
+    number_names  the D columns of a table that dense features are; such features are scaled before
+                  training and may hold NaN for missing values. None: features of any other kind
     """
 
     labels: csr_matrix
@@ -37,6 +39,7 @@ class Dataset:
     taxonomy: Taxonomy | None = None
     source: str = ""
     index_base: int | None = None
+    number_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         n, n_labels = self.labels.shape
@@ -51,6 +54,11 @@ class Dataset:
         if self.label_names is not None and len(self.label_names) != n_labels:
             raise DataError(
                 f"{len(self.label_names)} label names for {n_labels} labels",
+                path=self.source or None,
+            )
+        if self.number_names is not None and len(self.number_names) != (self.n_features or 0):
+            raise DataError(
+                f"{len(self.number_names)} names of numeric columns for {self.n_features} features",
                 path=self.source or None,
             )
 

@@ -70,6 +70,7 @@ class Gatherer:
             label_names=names,
             ids=self._ids if self.has_ids or row_numbers else None,
             source=str(self.parser.source),
+            number_names=self.parser.columns.numbers or None,
         )
         self._start_anew()
         return dataset

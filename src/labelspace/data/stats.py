@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,11 +90,9 @@ def _ratio(amount: float, of: int) -> float:
     return float(amount) / of if of else 0.0
 
 
-def samples(dataset: Dataset, numbers: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the first rows as they were understood, long texts shortened.
-
-    numbers  the names of the numeric columns, where the features are such
-    """
+def samples(dataset: Dataset) -> list[dict[str, Any]]:
+    """Return the first rows as they were understood, long texts shortened."""
+    numbers = dataset.number_names
     found = []
     for row in range(min(_SHOWN_ROWS, len(dataset))):
         sample: dict[str, Any] = {}

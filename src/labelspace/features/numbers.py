@@ -8,7 +8,7 @@ highest), so that neither units nor outliers matter. A missing value is 0, as th
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -26,14 +26,16 @@ _SAMPLE = 100_000  # rows that they are learned from
 class Numbers:
     """How the numbers of an example become features; learned from the training data."""
 
-    def __init__(self, quantiles: list[list[float]], weight: float) -> None:
+    def __init__(self, quantiles: list[list[float]], names: Sequence[str], weight: float) -> None:
+        self.names = list(names)
         self._quantiles, self._weight = quantiles, weight
         self._curves = [_curve(np.asarray(each, np.float64)) for each in quantiles]
 
     @classmethod
-    def fit(cls, values: np.ndarray, weight: float = WEIGHT) -> Self:
+    def fit(cls, values: Any, names: Sequence[str], weight: float = WEIGHT) -> Self:
         """Learn the ranks from (n, columns) numbers, of which NaN are missing; log how many.
 
+        names   of the columns
         weight  the length of a row of features, at most
         """
         values = _checked(values)
@@ -48,7 +50,7 @@ class Numbers:
         every = max(1, len(values) // _SAMPLE)
         columns = (column[~np.isnan(column)] for column in values[::every].T.astype(np.float64))
         quantiles = [np.quantile(each, shares).tolist() if len(each) else [] for each in columns]
-        return cls(quantiles, weight)
+        return cls(quantiles, names, weight)
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """(n, columns) float32, the rows no longer than the weight; missing values are 0."""
@@ -62,21 +64,23 @@ class Numbers:
 
     def state(self) -> dict[str, Any]:
         """What `from_state` needs, for JSON."""
-        return {"quantiles": self._quantiles, "weight": self._weight}
+        return {"names": self.names, "quantiles": self._quantiles, "weight": self._weight}
 
     @classmethod
     def from_state(cls, state: Any, n_columns: int) -> Self:
         """The inverse of `state`; a ModelFormatError for anything else."""
         kept: Mapping[str, Any] = state if isinstance(state, Mapping) else {}
-        quantiles, weight = kept.get("quantiles"), kept.get("weight")
+        names, quantiles, weight = (kept.get(each) for each in ("names", "quantiles", "weight"))
         if (
-            isinstance(quantiles, list)
-            and len(quantiles) == n_columns
+            isinstance(names, list)
+            and all(isinstance(name, str) for name in names)
+            and isinstance(quantiles, list)
+            and len(names) == len(quantiles) == n_columns
             and all(isinstance(each, list) and _are_sorted(each) for each in quantiles)
             and isinstance(weight, float)
             and 0 < weight < np.inf
         ):
-            return cls(quantiles, weight)
+            return cls(quantiles, names, weight)
         raise ModelFormatError(f"not the scale of {n_columns} numbers: {str(state)[:60]}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_matrix, hstack, issparse
+from scipy.sparse import csr_matrix, hstack
 
 from labelspace.data.dataset import Dataset, Features
 from labelspace.errors import InputError, ModelFormatError, ParameterError
@@ -46,8 +46,10 @@ class FeaturePipeline:
         return self.n_numeric + (0 if self.text is None else self.text.n_features)
 
     def feature_names(self) -> list[str]:
-        """A name for each column; numeric features have their number."""
+        """A name for each column; numeric features without names have their number."""
         names = [] if self.text is None else self.text.feature_names()
+        if self.numbers is not None:
+            return [*names, *self.numbers.names]
         return names + [f"feature {i}" for i in range(self.n_numeric)]
 
     def fit(self, dataset: Dataset) -> Self:
@@ -120,8 +122,9 @@ class FeaturePipeline:
     def _fit_numbers(self, dataset: Dataset) -> None:
         self._check_width(dataset)
         self.numbers = None
-        if dataset.features is not None and not issparse(dataset.features):
-            self.numbers = Numbers.fit(dataset.features, 1.0 if self.text is None else WEIGHT)
+        if dataset.number_names is not None:
+            weight = 1.0 if self.text is None else WEIGHT
+            self.numbers = Numbers.fit(dataset.features, dataset.number_names, weight)
 
     def _numeric(self, dataset: Dataset) -> Features:
         """The numeric features, (n, 0) where there are none; another width is an error."""
