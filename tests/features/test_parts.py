@@ -41,9 +41,6 @@ def test_columns_have_the_names_of_their_parts():
     features = two().fit(TEXTS)
     terms = ["cat", "dog", "ran", "sat", "the", "zyzzyva"]
     assert features.feature_names()[:7] == [*terms, "hash 0"]
-        *(["cat", "dog", "ran", "sat", "the", "zyzzyva"]),
-        "hash 0",
-    ]
     assert features.n_features == len(features.feature_names()) == 70
     assert features.transform(TEXTS).shape == (5, 70)
     np.testing.assert_array_equal(
