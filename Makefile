@@ -25,6 +25,7 @@ bench: $(STAMP)
 
 # torch first and alone: its pinned version is the one the constraints name.
 $(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labelspace needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'

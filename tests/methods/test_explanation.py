@@ -164,3 +164,25 @@ def test_a_fusion_explains_by_what_its_probability_loses(data):
             assert push == pytest.approx(odds(X[3]) - odds(without), abs=0.01)
     with pytest.raises(InputError, match="one example is explained at a time"):
         model.explain(X[:2], label)
+
+
+def test_a_label_that_is_not_listed_without_a_feature_counts_as_the_last_that_is():
+    labels = np.tile(np.arange(60), 5)  # each has one feature of its own, beside three of anybody
+    Y = csr_matrix(np.eye(60, dtype=np.float32)[labels])
+    shared = np.random.default_rng(0).random((300, 3), dtype=np.float32)
+    X = csr_matrix(np.hstack([Y.toarray(), shared]))
+    model = Fusion(members="linear,knn", shortlist=5).fit(X, Y)
+    unlisted = 0
+    for row in range(20):
+        label = int(model.predict(X[row], 1).labels[0, 0])
+        for feature, push in model.explain(X[row], label, k=50).features:
+            without = X[row].copy()
+            without.data[without.indices == feature] = 0
+            before, after = model.predict(X[row], 10), model.predict(without, 10)
+            if label in after.labels or not (after.labels >= 0).any():
+                continue
+            unlisted += 1
+            ends = before.scores[0, 0], after.scores[after.labels >= 0].min()
+            full, left = (np.log(p / (1 - p)) for p in np.clip(ends, 1e-7, 1 - 1e-7))
+            assert push == pytest.approx(full - left, abs=0.02)
+    assert unlisted

@@ -56,7 +56,7 @@ Budget = Annotated[
     typer.Option(
         "--budget",
         metavar="TIME",
-        help="Train for so long at most, as 90s, 10m or 2h; for methods with a budget (fusion).",
+        help="Training time to aim for, e.g. 90s, 10m or 2h (fusion only); it may be exceeded.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model directory, as `train --out` writes it.")]

@@ -25,12 +25,12 @@ def update(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Learn from more examples without training anew, for methods that can (glas, dxml).
+    """Continue training on more examples (glas and dxml models).
 
-    New labels are added behind the known ones. Features stay as they are: words that the first
-    training never saw are not used. Give examples without new labels too, if there are any: from
-    them the model learns where the new labels do not belong. The model is replaced whole, or stays
-    as it was if anything fails.
+    New labels are added after the known ones. Features stay as they are: words that the first
+    training never saw are not used, unless the model was trained with --features hashing. Include
+    examples without new labels, if there are any: from them the model learns where the new labels
+    do not belong. The model is replaced whole, or stays as it was if anything fails.
 
     Example: labelspace update model/ more.jsonl.gz --out model-2/
     """

@@ -268,15 +268,19 @@ class Fusion(Method):
     def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
         """Which features speak for the label, and, by the linear weights, which labels are like it.
 
-        What a feature pushes is the log odds that the label loses without it.
+        What a feature pushes is the log odds that the label loses without it; at least so much
+        where the label is not even listed without it.
         """
         self._check_fitted()
         X = checked_example(self, X, label)
 
         def odds(rows: csr_matrix) -> np.ndarray:
             ranked = self._predict(rows, self.shortlist * len(self.members_))
-            found = np.where(ranked.labels == label, ranked.scores, 0.0).max(axis=1)
-            return log_odds(found, ROUNDING)
+            is_label = ranked.labels == label
+            found = np.where(is_label, ranked.scores, 0.0).max(axis=1)
+            last = np.where(ranked.labels >= 0, ranked.scores, np.inf).min(axis=1)
+            bound = np.where(np.isfinite(last), last, 0.0)  # a label that is not listed is below
+            return log_odds(np.where(is_label.any(axis=1), found, bound), ROUNDING)
 
         near = next((m.alike(label, k) for m in self.members_ if isinstance(m, Linear)), [])
         return Explanation(label, pushes(X, odds, k), near, [], [])
