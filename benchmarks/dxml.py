@@ -20,11 +20,11 @@ import numpy as np
 from kept import keep
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
-from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.base import Method
-from labelspace.methods.dxml import DXML
+from labelspace.methods.dxml.method import DXML
 from labelspace.methods.knn import KNN
+from labelspace.metrics.ranking import evaluate
 from labelspace.search.exact import ExactIndex
 from labelspace.search.neighbours import build_neighbours
 

@@ -24,20 +24,20 @@ from typing import Any
 import numpy as np
 
 from kept import keep
+from labelspace.classifiers.naive_bayes import as_candidates
+from labelspace.classifiers.one_vs_rest import LinearRanker
+from labelspace.comparison.compare import compare, entrants, raise_if_failed
+from labelspace.comparison.peers import make_peer
+from labelspace.components.holdout import cut_apart, family_sizes
+from labelspace.components.stacking import Combiner
 from labelspace.data import read_split
-from labelspace.evaluation.compare import compare, entrants, raise_if_failed
-from labelspace.evaluation.metrics import evaluate
-from labelspace.evaluation.peers import make_peer
-from labelspace.evaluation.reliability import reliability
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.base import Method, Shape, as_csr
-from labelspace.methods.fusion import Fusion
-from labelspace.methods.fusion_combiner import Combiner
-from labelspace.methods.fusion_members import Step, steps
-from labelspace.methods.linear_ranker import LinearRanker
-from labelspace.methods.linear_shortlist import as_candidates
+from labelspace.methods.fusion.method import Fusion
+from labelspace.methods.fusion.plan import Step, steps
 from labelspace.methods.registry import method_class
-from labelspace.methods.validation import cut_apart, family_sizes
+from labelspace.metrics.ranking import evaluate
+from labelspace.metrics.reliability import reliability
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 Member = tuple[Method, bool]  # and whether it judges what others find

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from kept import Row, keep
+from labelspace.comparison.compare import compare, entrants, raise_if_failed
 from labelspace.data import read_split
-from labelspace.evaluation.compare import compare, entrants, raise_if_failed
 
 METHODS = "most-common,knn,glas,dxml,hyperbolic,neuralxc,hierarchicalxc,linear,fusion,treespace"
 METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP") for k in (1, 3, 5))

@@ -24,12 +24,12 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from kept import keep, kept
+from labelspace.components.holdout import cut_validation
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
-from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import pipeline_for
-from labelspace.methods.hyperbolic import Hyperbolic
-from labelspace.methods.validation import cut_validation
+from labelspace.methods.hyperbolic.method import Hyperbolic
+from labelspace.metrics.ranking import evaluate
 from labelspace.search.points import ExactNeighbours
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")

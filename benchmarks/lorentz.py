@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from labelspace.parallel import cores
+from labelspace._core.threads import cores
 from labelspace.search.lorentz import POINTS_PER_CELL, build_neighbours
 from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
 

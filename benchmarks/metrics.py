@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.evaluation.metrics import evaluate
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.ranking import Ranking
+from labelspace.metrics.ranking import evaluate
 
 RESULTS = Path(__file__).parent / "results"
 K = 5

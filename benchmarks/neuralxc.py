@@ -17,18 +17,18 @@ from typing import Any
 from scipy.sparse import csr_matrix
 
 from kept import RESULTS, keep
+from labelspace._core.sparse import unit_rows
+from labelspace.components.holdout import cut_validation
 from labelspace.data import read, read_split
-from labelspace.evaluation.curves import curves_picture
-from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.base import Method
 from labelspace.methods.baselines import MostCommon, Random
-from labelspace.methods.neuralxc import NeuralXC
-from labelspace.methods.neuralxc_network import PRESETS
-from labelspace.methods.validation import cut_validation
-from labelspace.nn.callbacks import Callback
-from labelspace.nn.history import History
-from labelspace.sparse import unit_rows
+from labelspace.methods.neuralxc.method import NeuralXC
+from labelspace.methods.neuralxc.network import PRESETS
+from labelspace.metrics.ranking import evaluate
+from labelspace.plots.curves import curves_picture
+from labelspace.runs.callbacks import Callback
+from labelspace.runs.history import History
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from kept import Row, keep, kept
+from labelspace.comparison.compare import Entrant, compare, entrants, raise_if_failed
 from labelspace.data import read_split
-from labelspace.data.synthetic import write_catalogue
-from labelspace.evaluation.compare import Entrant, compare, entrants, raise_if_failed
+from labelspace.datasets.products import write_catalogue
 
 README = Path(__file__).resolve().with_name("README.md")
 BEGIN, END = "<!-- overview: written by overview.py -->\n", "<!-- /overview -->\n"

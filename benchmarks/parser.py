@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Dataset
-from labelspace.data.xc import read_svmlight, read_xc, write_xc
+from labelspace.data.formats.xc import read_svmlight, read_xc, write_xc
 
 RESULTS = Path(__file__).parent / "results"
 N_FEATURES, N_LABELS = 135_909, 13_330

@@ -21,7 +21,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from labelspace.parallel import cores
+from labelspace._core.threads import cores
 from labelspace.search.inner_product import build_index, restore_index
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,12 +21,12 @@ from kept import keep
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
 from labelspace.data.levels import Levels
-from labelspace.evaluation.levels import RANKED, evaluate_levels
-from labelspace.evaluation.metrics import evaluate
 from labelspace.features.tfidf import Tfidf
 from labelspace.features.written_names import written_names
-from labelspace.methods.seq2seq import Seq2Seq
-from labelspace.methods.treespace import TreeSpace
+from labelspace.methods.seq2seq.method import Seq2Seq
+from labelspace.methods.treespace.method import TreeSpace
+from labelspace.metrics.levels import RANKED, evaluate_levels
+from labelspace.metrics.ranking import evaluate
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@5")
 

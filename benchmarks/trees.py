@@ -21,12 +21,12 @@ import numpy as np
 
 from kept import keep
 from labelspace.data import Dataset, read_split
-from labelspace.data.synthetic_sparse import SparseShape, make_sparse
-from labelspace.evaluation.metrics import evaluate
+from labelspace.datasets.sparse import SparseShape, make_sparse
 from labelspace.features.pipeline import pipeline_for
 from labelspace.labels.clustering import TREE_KINDS
 from labelspace.methods.base import as_csr
-from labelspace.methods.hierarchicalxc import HierarchicalXC
+from labelspace.methods.hierarchicalxc.method import HierarchicalXC
+from labelspace.metrics.ranking import evaluate
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 

@@ -24,15 +24,15 @@ from kept import keep
 from labelspace.data import read_split
 from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import joined
-from labelspace.evaluation.levels import RANKED, evaluate_levels
-from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.ranking import Ranking
-from labelspace.methods.treespace import TreeSpace
-from labelspace.methods.treespace_geometry import GEOMETRIES
-from labelspace.methods.treespace_nodes import Nodes
-from labelspace.methods.treespace_search import TreeIndex
-from labelspace.methods.treespace_space import Layout
+from labelspace.methods.treespace.geometry import GEOMETRIES
+from labelspace.methods.treespace.method import TreeSpace
+from labelspace.methods.treespace.nodes import Nodes
+from labelspace.methods.treespace.search import TreeIndex
+from labelspace.methods.treespace.vectors import Layout
+from labelspace.metrics.levels import RANKED, evaluate_levels
+from labelspace.metrics.ranking import evaluate
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@3", "PSP@5")
 SETTINGS: dict[str, dict[str, Any]] = {

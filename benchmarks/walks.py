@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 
+from labelspace._core.threads import cores
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.walks import RandomWalks
-from labelspace.parallel import cores
 
 RESULTS = Path(__file__).parent / "results"
 LENGTH, WALKS = 40, 2

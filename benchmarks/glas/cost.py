@@ -22,11 +22,11 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Dataset
-from labelspace.data.synthetic_sparse import AMAZON_670K, make_sparse
-from labelspace.methods.glas import GLaS
-from labelspace.nn.callbacks import Callback
-from labelspace.nn.rows import SparseLinear
+from labelspace.datasets.sparse import AMAZON_670K, make_sparse
+from labelspace.methods.glas.method import GLaS
+from labelspace.nn.row_tables import SparseLinear
 from labelspace.nn.trainer import Trainer
+from labelspace.runs.callbacks import Callback
 
 RESULTS = Path(__file__).resolve().parent
 BATCH, FEATURES = 512, 136_000

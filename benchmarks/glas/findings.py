@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from labelspace.data import read_split
-from labelspace.evaluation.metrics import evaluate
 from labelspace.features.pipeline import pipeline_for
-from labelspace.methods.glas import GLaS
+from labelspace.methods.glas.method import GLaS
+from labelspace.metrics.ranking import evaluate
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from labelspace import _compiled
+from labelspace._core import compiled as _compiled
 from labelspace._version import __version__
 
 _compiled.choose_folder()
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from labelspace.data import Columns, Taxonomy, iter_batches, read, read_split, write
     from labelspace.data.dataset import Dataset
     from labelspace.errors import LabelspaceError
-    from labelspace.evaluation.metrics import evaluate
-    from labelspace.evaluation.thresholds import Threshold
-    from labelspace.explain import Why
     from labelspace.methods.baselines import MostCommon, Random
     from labelspace.methods.dxml import DXML
     from labelspace.methods.fusion import Fusion
@@ -35,9 +32,12 @@ if TYPE_CHECKING:
     from labelspace.methods.ranking import Ranking
     from labelspace.methods.seq2seq import Seq2Seq
     from labelspace.methods.treespace import TreeSpace
-    from labelspace.tagger import Tagger, load
-    from labelspace.tags import Tag, Tags
-    from labelspace.training import train
+    from labelspace.metrics.ranking import evaluate
+    from labelspace.metrics.thresholds import Threshold
+    from labelspace.model.explain import Why
+    from labelspace.model.tagger import Tagger, load
+    from labelspace.model.tags import Tag, Tags
+    from labelspace.model.training import train
 
 _HOMES = {
     "Columns": "labelspace.data",
@@ -55,19 +55,19 @@ _HOMES = {
     "Random": "labelspace.methods.baselines",
     "Ranking": "labelspace.methods.ranking",
     "Seq2Seq": "labelspace.methods.seq2seq",
-    "Tag": "labelspace.tags",
-    "Tagger": "labelspace.tagger",
-    "Tags": "labelspace.tags",
+    "Tag": "labelspace.model.tags",
+    "Tagger": "labelspace.model.tagger",
+    "Tags": "labelspace.model.tags",
     "Taxonomy": "labelspace.data",
-    "Threshold": "labelspace.evaluation.thresholds",
+    "Threshold": "labelspace.metrics.thresholds",
     "TreeSpace": "labelspace.methods.treespace",
-    "Why": "labelspace.explain",
-    "evaluate": "labelspace.evaluation.metrics",
+    "Why": "labelspace.model.explain",
+    "evaluate": "labelspace.metrics.ranking",
     "iter_batches": "labelspace.data",
-    "load": "labelspace.tagger",
+    "load": "labelspace.model.tagger",
     "read": "labelspace.data",
     "read_split": "labelspace.data",
-    "train": "labelspace.training",
+    "train": "labelspace.model.training",
     "write": "labelspace.data",
 }
 # Classes that need torch, and the extra that brings it.

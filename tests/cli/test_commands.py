@@ -149,7 +149,7 @@ def test_failures_exit_with_1_and_one_sentence(shop, command):
 
 
 def test_memory_that_is_not_there_is_refused(shop, command, monkeypatch):
-    monkeypatch.setattr("labelspace.memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("labelspace.model.memory.available_bytes", lambda: 1000)
     code, _, err = command("train", shop / "train.jsonl", "--out", shop / "m")
     assert code == 1
     assert "needs about" in err

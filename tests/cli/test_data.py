@@ -120,7 +120,7 @@ def test_a_fetched_set_is_found_in_the_folder_of_its_archive(tmp_path, command):
 
 
 def test_a_synth_that_fails_late_leaves_none(tmp_path, monkeypatch):
-    from labelspace.data import synthetic
+    from labelspace.datasets import products as synthetic
 
     def records(n, *, seed, start):
         yield from product_records(n, seed=seed, start=start)

@@ -13,7 +13,7 @@ import pytest
 from labelspace.cli import signals
 from labelspace.cli import train as train_command
 from labelspace.data.dataset import Dataset
-from labelspace.data.xc import write_xc
+from labelspace.data.formats.xc import write_xc
 from labelspace.methods import registry
 from support.planted import planted
 from support.stopping import stopping_bar

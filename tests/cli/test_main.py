@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from labelspace.errors import DataError, ParameterError
-from labelspace.store import locked
+from labelspace.model.store import locked
 
 
 class Stopped(KeyboardInterrupt):

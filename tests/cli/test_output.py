@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labelspace._core.plain import plain
 from labelspace.cli.output import Figure, print_facts, print_json, print_table, say
-from labelspace.plain import plain
 
 HOSTILE = (
     "[/b] [red]x[/red] \x1b]0;title\x07\x1b[2J\x9b31m\x7f a\u2028b\u202ec\n\r\t [link=http://x]"

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from labelspace import store
-from labelspace.tagger import load
+from labelspace.model import store
+from labelspace.model.tagger import load
 
 SETTINGS = ("epochs=4", "patience=9", "input_layers=8", "output_layers=8", "batch_size=16")
 SMALL = ("--method", "neuralxc", *(word for pair in SETTINGS for word in ("--set", pair)))
@@ -63,7 +63,7 @@ def test_the_curve_is_drawn_as_picture_and_as_page(model, shop, command):
 
 def test_a_run_without_metrics_names_the_score_it_was_stopped_by():
     pytest.importorskip("matplotlib")
-    from labelspace.evaluation.curves import curves_page
+    from labelspace.plots.curves import curves_page
 
     epochs = [{"epoch": n, "loss": 1 / n, "score": 50.0 + n} for n in (1, 2)]
     page = curves_page({"method": "m", "metric": "nDCG@3", "epochs": epochs}, "m").decode()
@@ -90,7 +90,7 @@ def test_members_are_drawn_each_on_its_own(shop, command):
 
 def test_members_of_one_name_and_learners_in_a_row_are_told_apart():
     pytest.importorskip("matplotlib")
-    from labelspace.evaluation.curves import _curves
+    from labelspace.plots.curves import _curves
 
     def epochs(*learners):
         return [
@@ -178,7 +178,7 @@ def test_a_changed_history_is_seen_by_its_checksum(model, shop, command):
 
 
 def test_without_matplotlib_the_extra_is_named(model, shop, command, monkeypatch):
-    monkeypatch.delitem(sys.modules, "labelspace.evaluation.curves", raising=False)
+    monkeypatch.delitem(sys.modules, "labelspace.plots.curves", raising=False)
     for name in ("matplotlib", "matplotlib.axes", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, None)
     code, _, err = command("plot", "history", model, "--out", shop / "h.png")

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from labelspace import store
+from labelspace.model import store
 from labelspace.nn.trainer import Trainer
 
 SMALL = ("dim=8", "epochs=8", "batch_size=8", "lr=0.05", "rare=0")

@@ -11,13 +11,13 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 from sklearn.base import clone
 
-from labelspace import store
 from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.base import Shape
 from labelspace.methods.registry import method_class, method_names, register
-from labelspace.nn.callbacks import Callback, Checkpoint
-from labelspace.tagger import Tagger
+from labelspace.model import store
+from labelspace.model.tagger import Tagger
+from labelspace.runs.callbacks import Callback, Checkpoint
 from support.planted import planted
 from support.toy import Toy
 

@@ -14,10 +14,10 @@ import pytest
 from safetensors.numpy import load_file
 from scipy.sparse import csr_matrix
 
-from labelspace.cache import cache_folder, write_entry
-from labelspace.data import xc
+from labelspace._core.cache import cache_folder, write_entry
 from labelspace.data.cache import cached
 from labelspace.data.dataset import Dataset
+from labelspace.data.formats import xc
 from labelspace.errors import DataError, ParameterError
 
 calls: list[str] = []

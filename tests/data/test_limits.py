@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelspace import memory
-from labelspace.data import _blocks, _files, iter_batches, read, read_taxonomy, statistics
-from labelspace.data import download as downloads
+from labelspace._core import streams as _files
+from labelspace.data import iter_batches, read, read_taxonomy, statistics
 from labelspace.data.dataset import Dataset
+from labelspace.data.formats import blocks as _blocks
 from labelspace.data.name_files import read_names
+from labelspace.datasets import download as downloads
 from labelspace.errors import DataError, MemoryBudgetError
+from labelspace.model import memory
 
 BILLIONS = 2_000_000_000
 
@@ -28,7 +30,7 @@ MEASURED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 from labelspace.data import read, statistics
-from labelspace.memory import peak_bytes
+from labelspace.model.memory import peak_bytes
 found = [statistics(read(path)) for path in sys.argv[1:]]
 peak = peak_bytes() >> 20
 print(json.dumps({"sizes": [[f["labels"], f["features"]] for f in found], "peak": peak}))

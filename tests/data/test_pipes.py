@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelspace.data import Dataset, _files, iter_batches, read, read_split, read_taxonomy, write
-from labelspace.data._files import at_rest
+from labelspace._core import streams as _files
+from labelspace._core.streams import at_rest
+from labelspace.data import Dataset, iter_batches, read, read_split, read_taxonomy, write
 from labelspace.data.name_files import read_names
 from labelspace.data.read import recognise
 from labelspace.errors import DataError, ParameterError

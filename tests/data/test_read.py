@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace.data import Columns, Dataset, iter_batches, read, read_split, write, xc
+from labelspace.data import Columns, Dataset, iter_batches, read, read_split, write
+from labelspace.data.formats import xc
 from labelspace.data.read import recognise
 from labelspace.errors import DataError, ParameterError
 

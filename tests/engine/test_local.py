@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.sparse import random
 
+from labelspace._core.threads import cores
 from labelspace.engine import LocalEngine, shared
 from labelspace.errors import LabelspaceError, ParameterError
-from labelspace.parallel import cores
 from support import engine_tasks as tasks
 
 

@@ -14,11 +14,11 @@ from scipy.sparse import csr_matrix
 
 import labelspace
 from labelspace.data import Columns, Dataset, read
-from labelspace.data.synthetic import product_records
+from labelspace.datasets.products import product_records
 from labelspace.errors import DataError, InputError, ModelFormatError, ParameterError
-from labelspace.evaluation.metrics import evaluate
 from labelspace.features import FeaturePipeline, Tfidf, pipeline_for
 from labelspace.features.numbers import WEIGHT, Numbers
+from labelspace.metrics.ranking import evaluate
 
 finite = st.floats(-(2.0**100), 2.0**100, width=32)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace import tagger, training
+from labelspace.comparison.compare import compare, entrants
 from labelspace.data.dataset import Dataset
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.evaluation.compare import compare, entrants
 from labelspace.features.tfidf import Tfidf
 from labelspace.features.tokens import Tokens
 from labelspace.methods.registry import method_class
+from labelspace.model import tagger, training
 
 TINY = {"width": 16, "layers": 1, "heads": 2, "epochs": 20, "lr": 0.02, "vocabulary": 120}
 NAMES = ["home", "home > lamps", "home > chairs", "brand: acme", "brand: nova"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.data.xc import read_matrix
+from labelspace.data.formats.xc import read_matrix
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels import cooccurrence
 from labelspace.labels.cooccurrence import CooccurrenceTarget

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.data.xc import read_matrix
+from labelspace.data.formats.xc import read_matrix
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
 

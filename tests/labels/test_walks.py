@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace import parallel
+from labelspace._core import threads as parallel
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels import walks as walks_module
 from labelspace.labels.walks import RandomWalks

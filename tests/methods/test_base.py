@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import CheckpointError
 from labelspace.methods.linear import Linear
-from labelspace.nn.callbacks import Checkpoint
+from labelspace.runs.callbacks import Checkpoint
 from support.planted import planted
 from support.toy import Toy
 

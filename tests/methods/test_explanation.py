@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from labelspace.errors import InputError, NotFittedError
-from labelspace.methods.fusion import Fusion
-from labelspace.methods.glas import GLaS
+from labelspace.methods.fusion.method import Fusion
+from labelspace.methods.glas.method import GLaS
 from labelspace.methods.linear import Linear
 from support.planted import planted
 

@@ -8,9 +8,9 @@ from scipy.sparse import csr_matrix, hstack, random
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from labelspace.evaluation.metrics import evaluate
 from labelspace.methods.baselines import MostCommon, Random
 from labelspace.methods.knn import KNN
+from labelspace.metrics.ranking import evaluate
 from support.planted import planted
 
 

@@ -7,14 +7,14 @@ import pytest
 from scipy.sparse import csr_matrix, random
 from sklearn.svm import LinearSVC
 
+from labelspace._core.sparse import unit_rows
+from labelspace.classifiers.naive_bayes import Shortlister, as_candidates, tasks_of
+from labelspace.classifiers.one_vs_rest import UNSEEN, LinearRanker
+from labelspace.classifiers.sparse_scores import best, scores_of
 from labelspace.errors import NotFittedError
-from labelspace.evaluation.metrics import evaluate
 from labelspace.methods import linear
 from labelspace.methods.linear import Linear
-from labelspace.methods.linear_ranker import UNSEEN, LinearRanker
-from labelspace.methods.linear_scores import best, scores_of
-from labelspace.methods.linear_shortlist import Shortlister, as_candidates, tasks_of
-from labelspace.sparse import unit_rows
+from labelspace.metrics.ranking import evaluate
 from support.planted import planted
 
 HARD = {"negatives": "hard", "shortlist": 8}

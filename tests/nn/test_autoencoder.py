@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix, random
 
+from labelspace._core.sparse import unit_rows
 from labelspace.nn.autoencoder import (
     Autoencoder,
     DenseLayers,
@@ -18,9 +19,8 @@ from labelspace.nn.autoencoder import (
     restore_decoder,
 )
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.rows import RowAdam, Together
+from labelspace.nn.row_tables import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
-from labelspace.sparse import unit_rows
 
 
 def rows_of(n, width, density=0.3, seed=0):

@@ -15,7 +15,7 @@ from labelspace.nn.riemannian import (
     GradientTable,
     RiemannianAdam,
 )
-from labelspace.nn.rows import RowAdam, RowTable, SparseLinear
+from labelspace.nn.row_tables import RowAdam, RowTable, SparseLinear
 from support.quiet_geoopt import geoopt
 
 BALLS = [BallGradient, BallAdam, RiemannianAdam]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from labelspace.components.holdout import cut_validation
 from labelspace.errors import CheckpointError, TrainingError
-from labelspace.methods.validation import cut_validation
-from labelspace.nn.callbacks import Callback, Checkpoint
-from labelspace.nn.checkpoint_files import read_checkpoint, write_checkpoint
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.runs.callbacks import Callback, Checkpoint
+from labelspace.runs.checkpoint_files import read_checkpoint, write_checkpoint
 
 
 def quadratic(target=3.0, lr=0.1, score=None):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelspace.arrays import read_arrays, write_arrays
+from labelspace._core.arrays import read_arrays, write_arrays
 from labelspace.errors import InputError, MissingExtraError, ParameterError, StoreError
 from labelspace.search import exact as exact_module
 from labelspace.search.inner_product import build_index, index_bytes, is_large, restore_index

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.errors import MissingExtraError
 from labelspace.methods.registry import method_class
-from labelspace.nn.callbacks import Callback
+from labelspace.runs.callbacks import Callback
 from labelspace.search import inner_product
 from labelspace.search.inner_product import build_index
 from labelspace.search.lorentz import build_neighbours as build_points

@@ -82,6 +82,6 @@ def nested(item):
 
 
 def n_cores(item):  # noqa: ARG001
-    from labelspace.parallel import cores
+    from labelspace._core.threads import cores
 
     return cores()

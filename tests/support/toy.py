@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from labelspace.evaluation.metrics import evaluate
+from labelspace.components.holdout import cut_validation
 from labelspace.methods.base import Method, as_csr
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.methods.ranking import Ranking
-from labelspace.methods.validation import cut_validation
+from labelspace.metrics.ranking import evaluate
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
 
 

@@ -17,9 +17,9 @@ def main() -> None:
 
 
 def _run() -> None:
+    from labelspace._core.plain import log_plainly
     from labelspace.cli.app import app
     from labelspace.errors import LabelspaceError, ParameterError
-    from labelspace.plain import log_plainly
 
     log_plainly()
     try:
@@ -35,7 +35,7 @@ def _run() -> None:
 
 
 def _fail(sentence: str, code: int) -> None:
-    from labelspace.plain import plain
+    from labelspace._core.plain import plain
 
     print(f"error: {plain(sentence)}", file=sys.stderr)
     sys.exit(code)

@@ -57,9 +57,9 @@ def compare(
 
     Example: labelspace compare --train train.txt --test test.txt --methods knn --peers omikuji
     """
+    from labelspace.comparison import compare as comparison
+    from labelspace.comparison.finished_runs import check_state
     from labelspace.data import read_split
-    from labelspace.evaluation import compare as comparison
-    from labelspace.evaluation.finished_runs import check_state
 
     if propensity_from not in ("train", "test"):
         raise ParameterError(f"--propensity-from {propensity_from}: expected train or test")
@@ -163,8 +163,8 @@ def _what_is_kept(kept: Path | None, done: list[dict[str, Any]]) -> str:
 
 
 def _write(report: dict[str, Any], json_file: Path | None, html_file: Path | None) -> None:
-    from labelspace.data._files import replacing
-    from labelspace.evaluation.report import comparison_page
+    from labelspace._core.streams import replacing
+    from labelspace.comparison.report import comparison_page
 
     if json_file is not None:
         with replacing(json_file) as file:
@@ -175,7 +175,7 @@ def _write(report: dict[str, Any], json_file: Path | None, html_file: Path | Non
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    from labelspace.evaluation.report import runs_sentence
+    from labelspace.comparison.report import runs_sentence
 
     _print_tables([each for each in report["entrants"] if "error" not in each])
     failed = [(each["name"], each["error"]) for each in report["entrants"] if "error" in each]
@@ -186,7 +186,7 @@ def _print_report(report: dict[str, Any]) -> None:
 
 def _print_tables(entrants: list[dict[str, Any]]) -> None:
     """Print accuracy and cost; with deviations, figures are long and tables have fewer columns."""
-    from labelspace.evaluation.report import ACCURACY, three_digits, with_deviation
+    from labelspace.comparison.report import ACCURACY, three_digits, with_deviation
 
     if not entrants:
         return

@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
+from labelspace._core.plain import plain
 from labelspace.cli import options
 from labelspace.cli.output import print_facts, print_json, print_table, progress_bar, say
 from labelspace.errors import ParameterError
-from labelspace.plain import plain
 
 app = typer.Typer(
     help="Look at data, convert, fetch and generate them.\n\n"
@@ -130,9 +130,9 @@ def get(
     """
     from dataclasses import asdict
 
-    from labelspace.data.catalogue import PUBLIC_SETS
-    from labelspace.data.download import get as fetch
     from labelspace.data.read import train_file
+    from labelspace.datasets.catalogue import PUBLIC_SETS
+    from labelspace.datasets.download import get as fetch
 
     if name is None:
         if as_json:
@@ -183,8 +183,8 @@ def synth(
 
     Example: labelspace data synth big.txt --kind sparse --points 490449 --labels 670091
     """
-    from labelspace.data.synthetic import write_catalogue
-    from labelspace.data.synthetic_sparse import SparseShape, write_sparse
+    from labelspace.datasets.products import write_catalogue
+    from labelspace.datasets.sparse import SparseShape, write_sparse
 
     if kind == "catalogue":
         write_catalogue(out, train=train, test=test, seed=seed)

@@ -44,7 +44,7 @@ def evaluate(
 
     Example: labelspace evaluate model/ test.parquet --levels
     """
-    from labelspace.tagger import load
+    from labelspace.model.tagger import load
 
     ks = _cut_offs(k)
     constants = options.propensity_constants(propensity)

@@ -27,7 +27,7 @@ def explain(
 
     Example: labelspace explain model/ "Wireless earbuds with charging case" --label Earbuds
     """
-    from labelspace.tagger import load
+    from labelspace.model.tagger import load
 
     why = load(model).explain(text, label, k)
     if as_json:

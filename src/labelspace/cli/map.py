@@ -13,7 +13,7 @@ from labelspace.errors import ParameterError
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
-    from labelspace.tagger import Tagger
+    from labelspace.model.tagger import Tagger
 
 
 @options.with_columns
@@ -38,9 +38,9 @@ def map_labels(
 
     Example: labelspace map model/ --tree --out tree.html
     """
-    from labelspace.data._files import replacing
-    from labelspace.memory import in_words
-    from labelspace.tagger import load
+    from labelspace._core.streams import replacing
+    from labelspace.model.memory import in_words
+    from labelspace.model.tagger import load
 
     endings = (".html",) if tree else (".html", ".png")
     if out.suffix not in endings:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from labelspace.plain import plain, plain_json
-from labelspace.progress import ProgressBar, Stages, progress_bar
+from labelspace._core.plain import plain, plain_json
+from labelspace.runs.progress import ProgressBar, Stages, progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console

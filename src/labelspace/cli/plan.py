@@ -25,9 +25,9 @@ def plan(
 
     Example: labelspace plan train.txt --method glas
     """
-    from labelspace.memory import available_bytes, in_words
     from labelspace.methods.registry import method_class
-    from labelspace.training import needed_memory
+    from labelspace.model.memory import available_bytes, in_words
+    from labelspace.model.training import needed_memory
 
     params = method_class(method).parse_parameters(options.settings(set_))
     parts = needed_memory(data, method=method, features=features, columns=columns.over(), **params)

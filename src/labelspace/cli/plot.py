@@ -36,8 +36,8 @@ def history(
     Example: labelspace plot history model/ --out history.png
     """
     _check_ending(out)
-    from labelspace.data._files import replacing
-    from labelspace.evaluation.curves import curves_page, curves_picture, runs_of
+    from labelspace._core.streams import replacing
+    from labelspace.plots.curves import curves_page, curves_picture, runs_of
 
     kept = read_history(model)
     title = f"{model.resolve().name}: {kept['method']}"
@@ -66,10 +66,10 @@ def reliability(
     Example: labelspace plot reliability model/ test.jsonl.gz --out reliability.png
     """
     _check_ending(out)
-    from labelspace.data._files import replacing
-    from labelspace.evaluation import reliability as scores
-    from labelspace.evaluation.reliability_plot import reliability_page, reliability_picture
-    from labelspace.tagger import load
+    from labelspace._core.streams import replacing
+    from labelspace.metrics import reliability as scores
+    from labelspace.model.tagger import load
+    from labelspace.plots.reliability import reliability_page, reliability_picture
 
     tagger = load(model)
     test = tagger.read_test(data, columns.over(tagger.columns_for(data)))
@@ -90,8 +90,8 @@ def _check_ending(out: Path) -> None:
 
 
 def read_history(model: Path) -> dict[str, Any]:
-    """What `train --history` has kept with the model: see `labelspace.nn.history.curves_of`."""
-    from labelspace import store
+    """What `train --history` has kept with the model: see `labelspace.runs.history.curves_of`."""
+    from labelspace.model import store
 
     if not (model / store.HEADER).exists():
         raise LabelspaceError(f"there is no model in {model}: give the folder that train wrote")

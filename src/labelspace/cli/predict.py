@@ -79,8 +79,8 @@ def predict(
 
     Example: labelspace predict model/ new.jsonl --threshold auto --valid valid.jsonl
     """
-    from labelspace.prediction import checked_format
-    from labelspace.tagger import load
+    from labelspace.model.prediction import checked_format
+    from labelspace.model.tagger import load
 
     chosen = _checked_threshold(threshold, threshold_for, valid)
     checked_format(out, format_)

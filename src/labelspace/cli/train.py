@@ -22,7 +22,7 @@ from labelspace.errors import CheckpointError, ParameterError
 from labelspace.methods import DEFAULT_METHOD
 
 if TYPE_CHECKING:
-    from labelspace.nn.callbacks import Checkpoint
+    from labelspace.runs.callbacks import Checkpoint
 
 
 @options.with_columns
@@ -59,12 +59,12 @@ def train(
 
     Example: labelspace train train.jsonl.gz --method knn --set neighbours=10 --out model/
     """
-    from labelspace import training
-    from labelspace.memory import in_words
     from labelspace.methods.registry import method_class
-    from labelspace.nn.callbacks import Checkpoint
-    from labelspace.nn.history import History
-    from labelspace.store import check_target, size_in_bytes
+    from labelspace.model import training
+    from labelspace.model.memory import in_words
+    from labelspace.model.store import check_target, size_in_bytes
+    from labelspace.runs.callbacks import Checkpoint
+    from labelspace.runs.history import History
 
     check_target(out)
     chosen = {"seed": str(seed), **options.settings(set_)}

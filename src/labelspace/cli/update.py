@@ -34,9 +34,9 @@ def update(
 
     Example: labelspace update model/ more.jsonl.gz --out model-2/
     """
-    from labelspace.memory import in_words
-    from labelspace.store import check_target, locked, size_in_bytes
-    from labelspace.tagger import load
+    from labelspace.model.memory import in_words
+    from labelspace.model.store import check_target, locked, size_in_bytes
+    from labelspace.model.tagger import load
 
     target = out or model
     check_target(target)

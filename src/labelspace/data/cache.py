@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.cache import Arrays, cache_folder, read_entry, write_entry
-from labelspace.data._files import PathLike
+from labelspace._core.cache import Arrays, cache_folder, read_entry, write_entry
+from labelspace._core.sparse import pack_csr, unpack_csr
+from labelspace._core.streams import PathLike
 from labelspace.data.dataset import Dataset
 from labelspace.errors import DataError, ParameterError
-from labelspace.sparse import pack_csr, unpack_csr
 
 logger = logging.getLogger(__name__)
 

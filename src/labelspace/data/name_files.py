@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from labelspace.data._files import PathLike, at_rest, limited_lines, opened
+from labelspace._core.streams import PathLike, at_rest, limited_lines, opened
 from labelspace.errors import DataError
 
 # Line breaks of any kind and control characters; a byte order mark is dropped by many programs.

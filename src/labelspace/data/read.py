@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.data import delimited, frames, xc
-from labelspace.data._beside import (
+from labelspace._core.streams import PathLike, at_rest, opened, replacing
+from labelspace.data.beside import (
     NAMES_FILE,
     Numbering,
     companion,
@@ -24,13 +24,11 @@ from labelspace.data._beside import (
     own_file,
     with_taxonomy,
 )
-from labelspace.data._files import PathLike, at_rest, opened, replacing
-from labelspace.data._text import beginning
 from labelspace.data.cache import cached
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
-from labelspace.data.name_files import name_lines, read_names
-from labelspace.data.tables import (
+from labelspace.data.formats import delimited, frames, xc
+from labelspace.data.formats.tables import (
     DEFAULT_COLUMNS,
     IN_MEMORY,
     TABLE_FORMATS,
@@ -39,6 +37,8 @@ from labelspace.data.tables import (
     write_jsonl,
     write_parquet,
 )
+from labelspace.data.formats.text import beginning
+from labelspace.data.name_files import name_lines, read_names
 from labelspace.data.taxonomy import HIERARCHY_FILE, taxonomy_lines
 from labelspace.errors import DataError, ParameterError
 

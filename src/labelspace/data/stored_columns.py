@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from labelspace.data import frames
-from labelspace.data._files import opened
+from labelspace._core.streams import opened
 from labelspace.data.columns import Columns
+from labelspace.data.formats import frames
 
 _LOOKED_AT = 1 << 20  # bytes at the start of a file
 

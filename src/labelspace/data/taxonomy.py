@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labelspace.data._files import PathLike, at_rest, limited_lines, opened, replacing
+from labelspace._core.streams import PathLike, at_rest, limited_lines, opened, replacing
 from labelspace.data.name_files import decoded, quoted, unquoted
 from labelspace.errors import DataError
 

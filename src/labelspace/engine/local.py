@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from labelspace._core.threads import cores
 from labelspace.engine import worker
 from labelspace.engine.scratch import scratch_folder
 from labelspace.engine.shared import placed, read_only
 from labelspace.engine.worker import receive, send
 from labelspace.errors import LabelspaceError, ParameterError
-from labelspace.parallel import cores
 
 Result = TypeVar("Result")
 

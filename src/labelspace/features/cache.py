@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from labelspace.cache import Arrays, cache_folder, read_entry, write_entry
-from labelspace.sparse import digest
+from labelspace._core.cache import Arrays, cache_folder, read_entry, write_entry
+from labelspace._core.sparse import digest
 
 logger = logging.getLogger(__name__)
 

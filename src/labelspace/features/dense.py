@@ -11,11 +11,11 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.checks import are_numbers, expect
+from labelspace._core.checks import are_numbers, expect
+from labelspace._core.sparse import digest
 from labelspace.errors import ParameterError
 from labelspace.features.cache import kept
 from labelspace.features.ngrams import checked_texts
-from labelspace.sparse import digest
 
 _LARGEST_CODE = 127
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace._core.sparse import unit_rows
 from labelspace.errors import ModelFormatError, ParameterError
 from labelspace.features.hashing import Hashing
 from labelspace.features.ngrams import checked_texts
@@ -18,7 +19,6 @@ from labelspace.features.static import StaticVectors
 from labelspace.features.tfidf import Tfidf
 from labelspace.features.tokens import Tokens
 from labelspace.features.word2vec import WordVectors
-from labelspace.sparse import unit_rows
 
 
 class TextFeatures(Protocol):

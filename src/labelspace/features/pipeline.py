@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace._core.sparse import checked_features
 from labelspace.data.dataset import Dataset, Features
 from labelspace.errors import InputError, ModelFormatError, ParameterError
 from labelspace.features.numbers import WEIGHT, Numbers
 from labelspace.features.parts import TextFeatures, make_features, restored
 from labelspace.features.tokens import Tokens
 from labelspace.features.written_names import written_names
-from labelspace.sparse import checked_features
 
 __all__ = ["FeaturePipeline", "TextFeatures", "make_features", "pipeline_for"]
 

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labelspace.arrays import under
-from labelspace.checks import expect
+from labelspace._core.arrays import under
+from labelspace._core.checks import expect
+from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
 from labelspace.features.dense import DenseFeatures
 from labelspace.features.ngrams import checked_texts
 from labelspace.features.tokens import restored_tokenizer, tokenizers_library
-from labelspace.sparse import digest
-from labelspace.transformer_settings import built, encoder_config, known_settings
+from labelspace.features.transformer_settings import built, encoder_config, known_settings
 
 _TOKENS_AT_A_TIME = 8192  # bounds the memory of a batch
 _LONGEST = 512  # tokens, where the directory does not say

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labelspace.arrays import read_arrays
+from labelspace._core.arrays import read_arrays
+from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
 from labelspace.features.dense import DenseFeatures, TokenTable, check_dim
 from labelspace.features.ngrams import checked_texts
 from labelspace.features.tokens import restored_tokenizer, tokenizers_library
-from labelspace.sparse import digest
 
 PACKAGE = "wordllama"
 _BLOCK = 4096  # texts cut into tokens at a time, to bound memory

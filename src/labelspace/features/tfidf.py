@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
-from labelspace.checks import are_numbers, expect
+from labelspace._core.checks import are_numbers, expect
 from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 

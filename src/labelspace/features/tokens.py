@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.checks import expect
+from labelspace._core.checks import expect
 from labelspace.errors import (
     InputError,
     MissingExtraError,

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
 from labelspace.features.cache import kept
 from labelspace.features.dense import DenseFeatures, TokenTable, check_dim, unit_vectors
 from labelspace.features.ngrams import checked_texts, cutter
-from labelspace.sparse import digest
 
 _cut = cutter("word", (1, 1), lowercase=True)
 _LARGEST_SEED = 2**32 - 1  # that gensim takes

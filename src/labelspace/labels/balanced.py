@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace.parallel import cores, over_rows
-from labelspace.sparse import unit_rows
+from labelspace._core.sparse import unit_rows
+from labelspace._core.threads import cores, over_rows
 
 ROUNDS = 20  # of 2-means at most
 GAIN = 1e-4  # relative, of the objective: less ends 2-means

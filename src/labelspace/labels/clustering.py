@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import unit_rows
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels.agglomerative import agglomerate
 from labelspace.labels.balanced import label_centroids, split_balanced
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.labels.tree import LabelTree, taxonomy_forest
-from labelspace.sparse import unit_rows
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy

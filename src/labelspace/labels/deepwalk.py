@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.threads import cores
 from labelspace.errors import MissingExtraError
 from labelspace.labels.walks import RandomWalks
-from labelspace.parallel import cores
 
 ENOUGH_STEPS = 500_000
 LARGEST_SEED = 2**32 - 1  # that gensim takes

@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from labelspace._core.sparse import checked_labels
 from labelspace.errors import InputError, ParameterError
-from labelspace.sparse import checked_labels
 
 
 @dataclass(frozen=True, eq=False)

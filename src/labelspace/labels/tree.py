@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from labelspace.checks import all_within, expect
+from labelspace._core.checks import all_within, expect
 from labelspace.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.threads import over_rows
 from labelspace.errors import InputError, ParameterError
-from labelspace.parallel import over_rows
 
 WALKS_PER_BLOCK = 16_384
 _WALKS_PER_TASK = 512

@@ -15,7 +15,7 @@ from labelspace.maps.placing import Near, nearest_labels, place
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
     from labelspace.methods.base import Method
-    from labelspace.tagger import Tagger
+    from labelspace.model.tagger import Tagger
 
 NEAREST = 10  # labels listed for each
 FLAT = "euclidean"  # the geometry of methods that do not say

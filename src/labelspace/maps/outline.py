@@ -16,7 +16,7 @@ from labelspace.maps.page import filled, json_bytes
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
-    from labelspace.tagger import Tagger
+    from labelspace.model.tagger import Tagger
 
 _EXAMPLES = 3  # labels that stand for a branch without a name
 

@@ -15,17 +15,17 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 
+from labelspace._core.sparse import checked_features, checked_labels, digest
+from labelspace._core.threads import single_blas_thread
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
 from labelspace.methods.parameters import Parameter, checked_count, plain, unknown
 from labelspace.methods.ranking import Ranking
-from labelspace.parallel import single_blas_thread
-from labelspace.sparse import checked_features, checked_labels, digest
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
-    from labelspace.nn.callbacks import Callback
+    from labelspace.runs.callbacks import Callback
 
 
 PAIRED = 100  # labels of an example that a label graph takes pairs of, at most
@@ -123,7 +123,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                    may lack the last columns, which are then taken to be empty; more columns than
                    the training data have are an error
         taxonomy   how the labels hang together, for methods that use it
-        callbacks  told of progress; see `labelspace.nn.callbacks`
+        callbacks  told of progress; see `labelspace.runs.callbacks`
 
         If training fails or is interrupted, the method is unfitted, whatever it was before.
         """
@@ -199,7 +199,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def score(self, X: Any, Y: Any) -> float:
         """P@1 as a share: how often the first label is right. Grid search compares by it."""
-        from labelspace.evaluation.metrics import measure
+        from labelspace.metrics.ranking import measure
 
         return measure("P@1", self.predict(X, 1), Y) / 100.0
 

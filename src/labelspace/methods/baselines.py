@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labelspace.checks import are_numbers, expect
+from labelspace._core.checks import are_numbers, expect
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.parameters import SEED, Parameter

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import checked_features, unit_rows
 from labelspace.errors import InputError
 from labelspace.methods.base import Method, as_csr
-from labelspace.sparse import checked_features, unit_rows
 
 if TYPE_CHECKING:
-    from labelspace.methods.glas import GLaS
+    from labelspace.methods.glas.method import GLaS
 
 
 @dataclass(frozen=True)

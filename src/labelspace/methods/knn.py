@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.parameters import SEED, Parameter, integer, number
 from labelspace.methods.ranking import Ranking
 from labelspace.search.sparse_neighbours import SparseNeighbours
-from labelspace.sparse import pack_csr, unpack_csr
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy

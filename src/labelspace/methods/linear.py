@@ -19,24 +19,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.checks import OFFSETS, are_numbers, expect
+from labelspace._core.checks import OFFSETS, are_numbers, expect
+from labelspace._core.sparse import checked_features, unit_rows
+from labelspace._core.threads import cores
+from labelspace.classifiers.naive_bayes import Shortlister, as_candidates
+from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker
+from labelspace.components.calibration import fit_line, probabilities
+from labelspace.components.holdout import validation_share
 from labelspace.data.dataset import Features
-from labelspace.evaluation.metrics import measure
 from labelspace.methods.base import Method, Shape, TrainingData, as_csr
 from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
-from labelspace.methods.linear_ranker import DENSE, LinearRanker
-from labelspace.methods.linear_shortlist import Shortlister, as_candidates
 from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integer, number
 from labelspace.methods.ranking import Ranking
-from labelspace.methods.validation import validation_share
-from labelspace.nn.calibration import fit_line, probabilities
-from labelspace.nn.callbacks import Callback, kept_blocks, teller
-from labelspace.parallel import cores
-from labelspace.sparse import checked_features, unit_rows
+from labelspace.metrics.ranking import measure
+from labelspace.runs.callbacks import Callback, kept_blocks, teller
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
-    from labelspace.nn.checkpoint_files import Blocks
+    from labelspace.runs.checkpoint_files import Blocks
 
 MOST_WORK = 2e9  # of a pass over all examples for each label: above, negatives are the hard ones
 EXAMPLE_WORK = 10  # an example costs as much as so many of its non-zeros

@@ -20,10 +20,10 @@ from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from labelspace.arrays import under
-from labelspace.checks import expect
+from labelspace._core.arrays import under
+from labelspace._core.checks import expect
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.rows import RowTable, sparse_times_dense
+from labelspace.nn.row_tables import RowTable, sparse_times_dense
 
 
 class DenseLayers:

@@ -10,10 +10,10 @@ import torch
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace.arrays import under
-from labelspace.checks import are_numbers, expect
-from labelspace.nn.rows import SparseLinear, sparse_times_dense
-from labelspace.parallel import over_rows
+from labelspace._core.arrays import under
+from labelspace._core.checks import are_numbers, expect
+from labelspace._core.threads import over_rows
+from labelspace.nn.row_tables import SparseLinear, sparse_times_dense
 
 TINY = 1e-6
 

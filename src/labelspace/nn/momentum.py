@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelspace.nn.rows import SparseLinear
+from labelspace.nn.row_tables import SparseLinear
 
 MOMENTUM = 0.9
 WEIGHT_DECAY = 0.0005

@@ -16,7 +16,14 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace.nn import poincare
-from labelspace.nn.rows import BETA_1, BETA_2, EPSILON, RowTable, SparseLinear, sparse_times_dense
+from labelspace.nn.row_tables import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    RowTable,
+    SparseLinear,
+    sparse_times_dense,
+)
 
 
 class GradientTable(RowTable):

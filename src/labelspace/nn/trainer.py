@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from labelspace.errors import TrainingError
-from labelspace.nn.callbacks import Callback
+from labelspace.runs.callbacks import Callback
 
 Schedule = Literal["constant", "linear", "cosine"]
 

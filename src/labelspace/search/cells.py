@@ -8,9 +8,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numba import njit
 
-from labelspace.checks import kept_count
+from labelspace._core.checks import kept_count
+from labelspace._core.threads import over_rows
 from labelspace.errors import StoreError
-from labelspace.parallel import over_rows
 from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
 from labelspace.search.tuning import measured, reaches
 from labelspace.search.votes import keep_best

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from labelspace.parallel import over_rows
+from labelspace._core.threads import over_rows
 
 LARGEST_CODE = 127
 

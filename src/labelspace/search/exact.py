@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from labelspace.parallel import over_rows, product
+from labelspace._core.threads import over_rows, product
 from labelspace.search.index import QUERY_BLOCK, InnerProductIndex, dot
 from labelspace.search.votes import keep_best
 

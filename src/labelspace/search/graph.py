@@ -18,9 +18,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numba import njit
 
-from labelspace.checks import kept_count
+from labelspace._core.checks import kept_count
+from labelspace._core.threads import cores, over_rows
 from labelspace.errors import StoreError
-from labelspace.parallel import cores, over_rows
 from labelspace.search.codes import quantise
 from labelspace.search.faiss import faiss_threads, load_faiss
 from labelspace.search.index import TUNED_K, InnerProductIndex

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
+from labelspace._core.threads import over_rows
 from labelspace.errors import InputError, ParameterError
-from labelspace.parallel import over_rows
 from labelspace.search.votes import keep_best
 
 QUERY_BLOCK = 1024  # bounds the memory of a search: candidates and scores of this many queries

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labelspace.arrays import under
-from labelspace.checks import kept_count
+from labelspace._core.arrays import under
+from labelspace._core.checks import kept_count
 from labelspace.errors import ParameterError
 from labelspace.search.cells import CellNeighbours, choose_probes
 from labelspace.search.faiss import has_faiss

@@ -16,9 +16,9 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace.checks import kept_count
+from labelspace._core.checks import kept_count
+from labelspace._core.threads import over_rows, product
 from labelspace.errors import InputError, ParameterError, StoreError
-from labelspace.parallel import over_rows, product
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss
 from labelspace.search.graph import GraphIndex, graph_bytes

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labelspace.checks import kept_count
+from labelspace._core.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.search.points import ExactNeighbours, NeighbourIndex, shares_found
 from labelspace.search.quantised import N_TYPICAL, coded, learn_typical, padded

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
+from labelspace._core.threads import over_rows
 from labelspace.errors import ParameterError
-from labelspace.parallel import over_rows
 from labelspace.search.index import QUERY_BLOCK, checked_rows
 from labelspace.search.votes import keep_best
 

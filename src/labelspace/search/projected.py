@@ -14,9 +14,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numba import njit
 
-from labelspace.checks import kept_count
+from labelspace._core.checks import kept_count
+from labelspace._core.threads import over_rows, product
 from labelspace.errors import StoreError
-from labelspace.parallel import over_rows, product
 from labelspace.search.codes import integer_dot, quantise, to_integers
 from labelspace.search.index import InnerProductIndex, dot
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labelspace.checks import kept_count
+from labelspace._core.checks import kept_count
 from labelspace.errors import StoreError
 from labelspace.search.faiss import faiss_threads, load_faiss
 from labelspace.search.index import TUNED_K, InnerProductIndex

@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix, hstack
 
-from labelspace.parallel import over_rows
+from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
+from labelspace._core.threads import over_rows
 from labelspace.search.votes import keep_best, vote_rows
-from labelspace.sparse import pack_csr, unit_rows, unpack_csr
 
 
 class SparseNeighbours:

@@ -1,0 +1,1 @@
+"""Private tools without knowledge of labels or methods."""

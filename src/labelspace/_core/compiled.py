@@ -1,0 +1,43 @@
+"""Where numba keeps what it compiled: beside the sources, or else where this user may write."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def choose_folder() -> None:
+    """Set NUMBA_CACHE_DIR where numba would find no folder to write to and refuse the import.
+
+    That is so where the package is read-only and its user has no home, as in containers. It has to
+    run before numba is imported, and costs next to nothing where there is a folder.
+    """
+    if "NUMBA_CACHE_DIR" in os.environ or os.name == "nt":
+        return
+    if os.access(os.path.dirname(__file__), os.W_OK) or _can_be_made(_user_cache()):
+        return
+    from labelspace._core.files import private_folder
+
+    try:
+        folder = str(private_folder("labelspace-compiled"))
+    except OSError:
+        return  # numba reports what is missing
+    os.environ["NUMBA_CACHE_DIR"] = folder
+    if "numba.core.config" in sys.modules:  # it has read the environment already
+        sys.modules["numba.core.config"].CACHE_DIR = folder  # type: ignore[attr-defined]
+
+
+def _user_cache() -> str:
+    """Return the folder that numba takes in the user's home."""
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Caches/numba")
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(caches, "numba")
+
+
+def _can_be_made(folder: str) -> bool:
+    if not os.path.isabs(folder):  # without a home, "~" stays as it is
+        return False
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    return os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,170 @@
+"""Small helpers around scipy's CSR, the one sparse currency between the rooms."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, issparse
+
+from labelspace._core.checks import all_within, are_offsets, expect
+from labelspace.errors import InputError
+
+
+def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.ndarray:
+    """X as CSR or C-ordered array of finite float32; anything else is an InputError."""
+    given = _matrix_of_numbers(X, "X")
+    if issparse(given):
+        # Rebuilding a matrix costs more than a small query: only where it is needed.
+        ready = isinstance(given, csr_matrix) and given.dtype == np.float32
+        matrix = given if ready else csr_matrix(given, dtype=np.float32)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()  # the arrays may be the caller's
+            matrix.sum_duplicates()
+        values = matrix.data
+    else:
+        matrix = values = np.ascontiguousarray(given, dtype=np.float32)
+    # The sum of squares is quick and shows them all, but may overflow where there are none.
+    if not isfinite(np.vdot(values, values)) and not np.isfinite(values).all():
+        raise InputError("X holds NaN or infinite values")
+    if n_features is not None and matrix.shape[1] != n_features:
+        raise InputError(f"X has {matrix.shape[1]} features; the model was fitted on {n_features}")
+    return matrix
+
+
+def checked_labels(Y: Any, n_rows: int) -> csr_matrix:
+    """Y as CSR of float32 ones with sorted indices; stored zeros are no labels."""
+    matrix = csr_matrix(_matrix_of_numbers(Y, "Y"), dtype=np.float32, copy=True)
+    if not np.isfinite(matrix.data).all():
+        raise InputError("Y holds NaN or infinite values")
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if matrix.shape[0] != n_rows:
+        raise InputError(f"X has {n_rows} rows and Y has {matrix.shape[0]}")
+    if matrix.shape[1] == 0:
+        raise InputError("Y has no columns: there is no label to learn")
+    matrix.data[:] = 1.0
+    return matrix
+
+
+def _matrix_of_numbers(given: Any, name: str) -> Any:
+    """The sparse matrix as given, or an array of two dimensions; InputError for anything else."""
+    if np.ma.isMaskedArray(given):
+        raise InputError(f"{name} is a masked array: fill its gaps first, as {name}.filled(0) does")
+    if issparse(given):
+        matrix = given
+    else:
+        try:
+            matrix = np.asarray(given)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{name} must be a CSR matrix or an array of numbers: {error}"
+            ) from None
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name} must be a CSR matrix or an array of numbers, got values of type {matrix.dtype}"
+        )
+    if matrix.ndim != 2:
+        raise InputError(f"{name} must have two dimensions, got shape {matrix.shape}")
+    if issparse(matrix):
+        if matrix.format not in ("csr", "csc", "coo"):
+            matrix = csr_matrix(matrix)
+        _check_places(matrix, name)
+    return matrix
+
+
+def _check_places(matrix: Any, name: str) -> None:
+    """Raise InputError for non-zeros outside of the matrix: scipy trusts its index arrays."""
+    if matrix.format == "coo":
+        inside = all(
+            _all_within(places, size)
+            for places, size in zip((matrix.row, matrix.col), matrix.shape, strict=True)
+        )
+    else:
+        from labelspace._core.sparse_loops import (
+            all_inside,  # numba, which reading data does without
+        )
+
+        shape = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        inside = all_inside(matrix.indptr, matrix.indices, len(matrix.data), *shape)
+    if not inside:
+        raise InputError(
+            f"{name} has non-zeros outside of its shape {matrix.shape}: build its index arrays anew"
+        )
+
+
+def _all_within(places: np.ndarray, size: int) -> bool:
+    return len(places) == 0 or bool(places.min() >= 0 and places.max() < size)
+
+
+def hits_of(Y: csr_matrix, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether Y has the label of each (row, label) pair, as a flat array."""
+    if len(rows) == 0:  # scipy's answer would be a sparse matrix, not an array
+        return np.zeros(0, np.bool_)
+    return np.asarray(np.asarray(Y[rows, labels]).ravel() > 0)
+
+
+def unit_rows(matrix: csr_matrix) -> csr_matrix:
+    """Each row divided by its length; empty rows stay. (scikit-learn's refuses zero rows of input
+    and spends more on checks than a single query takes.)"""
+    from labelspace._core.sparse_loops import scale_rows  # numba, which reading data does without
+
+    data = np.empty(len(matrix.data), np.float32)
+    scale_rows(matrix.indptr, matrix.data, data)
+    return csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
+
+
+def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
+    """A CSR matrix as flat arrays, for a method's state."""
+    return {
+        f"{prefix}.data": matrix.data,
+        f"{prefix}.indices": matrix.indices,
+        f"{prefix}.indptr": matrix.indptr,
+        f"{prefix}.shape": np.array(matrix.shape, np.int64),
+    }
+
+
+def unpack_csr(
+    prefix: str,
+    arrays: Mapping[str, np.ndarray],
+    shape: tuple[int | None, int | None] = (None, None),
+) -> csr_matrix:
+    """The inverse of `pack_csr`, checked; the arrays may be memory maps and are not copied.
+
+    shape  what it has to be, where that is known
+    """
+    data, indices, indptr = (arrays[f"{prefix}.{part}"] for part in ("data", "indices", "indptr"))
+    sizes = arrays[f"{prefix}.shape"]
+    expect(sizes.shape == (2,) and all_within(sizes, 0, 2**62), f"{prefix} is no matrix")
+    rows, columns = (int(size) for size in sizes)
+    expect(shape[0] in (None, rows) and shape[1] in (None, columns), f"{prefix} has a wrong shape")
+    # Compiled loops trust all of it: what does not fit would have them read and write anywhere.
+    holds = (
+        data.dtype.kind in "fiub"
+        and data.shape == indices.shape == (len(data),)
+        and indices.dtype in (np.int32, np.int64)
+        and all_within(indices, 0, columns)
+        and are_offsets(indptr, rows, len(indices))
+    )
+    expect(holds, f"{prefix} has indices that do not fit")
+    return csr_matrix((data, indices, indptr), shape=(rows, columns), copy=False)
+
+
+def digest(*items: Any) -> str:
+    """A fingerprint of matrices, arrays and plain values, for 'is this the same data'."""
+    sha = hashlib.blake2b(digest_size=16)
+    for item in items:
+        if issparse(item):
+            arrays = [item.indptr, item.indices, item.data]
+        elif isinstance(item, np.ndarray):
+            arrays = [item]
+        else:
+            sha.update(repr(item).encode())
+            continue
+        sha.update(repr((item.shape, *(array.dtype.str for array in arrays))).encode())
+        for array in arrays:
+            sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()

@@ -1,0 +1,1 @@
+"""Sparse linear models: dual coordinate descent, one-vs-rest, trees of linear classifiers."""

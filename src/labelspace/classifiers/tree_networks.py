@@ -1,0 +1,211 @@
+"""A small network at every inner node of a label tree: code, hidden layer with ReLU, children.
+
+    margins = V relu(W x + b) + c
+
+minimises the mean loss of the children over the examples that reach the node, plus
+|weights|^2 / (2 C n), which for a linear classifier would be the objective of `dual_descent.py`.
+All nodes are trained by one compiled loop, each by an Adam and a random order of its own, so that
+threads share nothing and their number changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix
+
+from labelspace._core.checks import all_within, are_numbers, expect
+from labelspace._core.threads import over_rows
+from labelspace.classifiers.dual_descent import Loss
+from labelspace.classifiers.tree_edges import reached
+from labelspace.labels.tree import LabelTree
+
+PASSES, LEAST_STEPS = 10, 300  # over the examples of a node; more where these are few
+BATCH = 32
+RATE = 0.01  # of Adam at first; falls to zero
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+
+
+class Networks(NamedTuple):
+    """Weights of all networks; the last row or column of each array holds biases.
+
+    number   (nodes,): which of the networks an inner node has, -1 for leaves
+    hidden   (networks, code + 1, width)
+    outputs  (nodes, width + 1): by child, so that siblings lie side by side; the root has no use
+    """
+
+    number: np.ndarray
+    hidden: np.ndarray
+    outputs: np.ndarray
+
+
+# Of a tree whose edges have linear classifiers.
+NO_NETWORKS = Networks(
+    np.empty(0, np.int32), np.empty((0, 1, 0), np.float32), np.empty((0, 1), np.float32)
+)
+
+
+def check_networks(networks: Networks, tree: LabelTree, width: int) -> None:
+    """Raise ModelFormatError unless all of it fits a tree and inputs of this width."""
+    number, hidden, outputs = networks
+    holds = (
+        number.shape == (len(tree),)
+        and are_numbers(hidden, None, width + 1, None)
+        and len(hidden) > 0
+        and all_within(number, -1, len(hidden))
+        and bool((number[~tree.is_leaf] >= 0).all())
+        and are_numbers(outputs, len(tree), hidden.shape[2] + 1)
+    )
+    expect(holds, "the networks do not fit the label tree")
+
+
+class _Rule(NamedTuple):
+    hinge: bool
+    C: float
+    seed: int
+
+
+def train_networks(
+    X: csr_matrix, Y: csr_matrix, tree: LabelTree, *, width: int, loss: Loss, C: float, seed: int
+) -> Networks:
+    """Networks with a hidden layer of this width, for codes X of length 1."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    number = np.full(len(tree), -1, np.int32)
+    number[inner] = np.arange(len(inner))
+    networks = _fresh(number, X.shape[1], width, np.random.default_rng([seed, len(inner)]))
+    reach = reached(Y, tree)
+    paths = csr_matrix(reach.T)  # sorted, so that the children of a node are found by halving
+    rule = _Rule(loss == "squared_hinge", C, seed)
+
+    def block(start: int, stop: int) -> None:
+        _train(
+            *((X.indptr, X.indices, X.data), (reach.indptr, reach.indices)),
+            *((paths.indptr, paths.indices), tree.first_child, inner[start:stop], networks, rule),
+        )
+
+    over_rows(len(inner), block, block=1)
+    return networks
+
+
+def _fresh(number: np.ndarray, code: int, width: int, rng: np.random.Generator) -> Networks:
+    """Random weights that keep a code's length of 1 about as it is; biases are zero."""
+    hidden = rng.standard_normal((number.max() + 1, code + 1, width), np.float32)
+    outputs = rng.standard_normal((len(number), width + 1), np.float32)
+    outputs /= np.sqrt(np.float32(width))
+    hidden[:, -1], outputs[:, -1] = 0.0, 0.0
+    return Networks(number, hidden, outputs)
+
+
+@njit(cache=True, nogil=True)
+def network_margins(x, networks, node, first, width, margins):  # type: ignore[no-untyped-def]
+    """Margins of the `width` children of a node, from `first` on, into `margins`."""
+    hidden = networks.hidden[networks.number[node]]
+    active = np.empty(hidden.shape[1], np.float32)
+    _forward(x, hidden, networks.outputs[first : first + width], active, margins)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _forward(x, hidden, outputs, active, margins):  # type: ignore[no-untyped-def]
+    """The hidden layer's values into `active`, the children's into `margins`."""
+    indices, data = x
+    active[:] = hidden[-1]
+    for i in range(len(indices)):
+        value, source = data[i], hidden[indices[i]]
+        for j in range(len(active)):
+            active[j] += value * source[j]
+    for j in range(len(active)):
+        active[j] = max(active[j], np.float32(0.0))
+    for n in range(len(outputs)):
+        total, vector = outputs[n, -1], outputs[n]
+        for j in range(len(active)):
+            total += active[j] * vector[j]
+        margins[n] = total
+
+
+@njit(cache=True, nogil=True)
+def _train(examples, reach, paths, first_child, nodes, networks, rule):  # type: ignore[no-untyped-def]
+    for node in nodes:
+        first, last = first_child[node], first_child[node + 1]
+        rows = reach[1][reach[0][node] : reach[0][node + 1]]
+        hidden, outputs = networks.hidden[networks.number[node]], networks.outputs[first:last]
+        if len(rows) == 0:
+            continue
+        np.random.seed((rule.seed + 1_000_003 * node) % (1 << 32))  # this thread's own numbers
+        steps = max(LEAST_STEPS, PASSES * len(rows) // BATCH)
+        decay = np.float32(1.0 / (rule.C * len(rows)))
+        slopes = np.zeros_like(hidden), np.zeros_like(outputs)
+        moments = np.zeros_like(hidden), np.zeros_like(outputs)
+        squares = np.zeros_like(hidden), np.zeros_like(outputs)
+        order, place = np.random.permutation(rows), 0
+        for step in range(steps):
+            if place >= len(order):
+                order, place = np.random.permutation(rows), 0
+            batch = order[place : place + BATCH]
+            place += BATCH
+            _add_slopes(examples, paths, batch, first, hidden, outputs, slopes, rule.hinge)
+            rate = RATE * (1.0 - step / steps)
+            _adam(hidden, slopes[0], moments[0], squares[0], decay, rate, step + 1)
+            _adam(outputs, slopes[1], moments[1], squares[1], decay, rate, step + 1)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _add_slopes(  # type: ignore[no-untyped-def]
+    examples, paths, batch, first, hidden, outputs, slopes, hinge
+):
+    """The gradient of a batch's mean loss, added to `slopes` of the hidden layer and outputs."""
+    active = np.empty(hidden.shape[1], np.float32)
+    back = np.empty(hidden.shape[1], np.float32)
+    errors = np.empty(len(outputs), np.float32)
+    share = np.float32(1.0 / len(batch))
+    for row in batch:
+        cells = slice(examples[0][row], examples[0][row + 1])
+        x = examples[1][cells], examples[2][cells]
+        _forward(x, hidden, outputs, active, errors)
+        _margins_to_errors(errors, paths[1][paths[0][row] : paths[0][row + 1]], first, hinge)
+        back[:] = 0.0
+        for n in range(len(outputs)):
+            error, vector, slope = share * errors[n], outputs[n], slopes[1][n]
+            for j in range(len(active)):
+                back[j] += error * vector[j]
+                slope[j] += error * active[j]
+            slope[-1] += error
+        for j in range(len(active)):
+            back[j] = back[j] if active[j] > 0.0 else np.float32(0.0)
+        for i in range(len(x[0])):
+            value, slope = x[1][i], slopes[0][x[0][i]]
+            for j in range(len(back)):
+                slope[j] += value * back[j]
+        slopes[0][-1] += back
+
+
+@njit(cache=True, nogil=True)
+def _margins_to_errors(margins, path, first, hinge):  # type: ignore[no-untyped-def]
+    """In place: the loss's slope at each margin; `path` are the nodes an example reaches."""
+    at = np.searchsorted(path, first)
+    for n in range(len(margins)):
+        right = at < len(path) and path[at] == first + n
+        at += right
+        if hinge:
+            sign = 1.0 if right else -1.0
+            margins[n] = -2.0 * sign * max(0.0, 1.0 - sign * margins[n])
+        else:
+            margins[n] = 1.0 / (1.0 + np.exp(-margins[n])) - right
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _adam(weights, slopes, moments, squares, decay, rate, step):  # type: ignore[no-untyped-def]
+    """One step on the slopes and the decay of weights; the slopes are zero afterwards."""
+    left_1, left_2 = 1.0 - BETA_1**step, np.sqrt(1.0 - BETA_2**step)
+    stride, epsilon = np.float32(rate * left_2 / left_1), np.float32(EPSILON * left_2)
+    keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
+    add_1, add_2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
+    for row in range(len(weights)):
+        w, g, m, v = weights[row], slopes[row], moments[row], squares[row]
+        for j in range(len(w)):
+            slope = g[j] + decay * w[j]
+            m[j] = keep_1 * m[j] + add_1 * slope
+            v[j] = keep_2 * v[j] + add_2 * slope * slope
+            w[j] -= stride * m[j] / (np.sqrt(v[j]) + epsilon)
+            g[j] = 0.0

@@ -1,0 +1,254 @@
+"""Finding labels in a tree of classifiers, in compiled loops without recursion.
+
+A label's score is the product of the probabilities along its path, kept as a sum of logarithms so
+that deep trees do not run into zero:
+
+    log p(l | x) = sum over edges of log P(child | parent, x)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix
+
+from labelspace._core.threads import over_rows
+from labelspace.classifiers.tree_networks import Networks, network_margins
+from labelspace.classifiers.tree_weights import HINGE_SLOPE, Linear, linear_margins
+from labelspace.labels.tree import LabelTree
+from labelspace.search.sparse_neighbours import inverse_length
+from labelspace.search.votes import keep_best
+
+
+class Classifiers(NamedTuple):
+    """A tree and what judges the children of its nodes: one of the two parts, the other empty.
+
+    inner, widest  how many nodes have children, and how many the one with most has
+    """
+
+    first_child: np.ndarray
+    label: np.ndarray
+    linear: Linear
+    networks: Networks
+    inner: int
+    widest: int
+
+    @classmethod
+    def of(cls, tree: LabelTree, linear: Linear, networks: Networks) -> Self:
+        widths = np.diff(tree.first_child)
+        inner, widest = int(np.count_nonzero(widths)), int(widths.max(initial=0))
+        return cls(tree.first_child, tree.label, linear, networks, inner, widest)
+
+
+class Search(NamedTuple):
+    """How to walk: kind 0 best first, 1 by beams of `beam` nodes a level, 2 by `threshold`.
+
+    unit  whether examples are brought to length 1 on the way
+    """
+
+    kind: int
+    beam: int
+    threshold: float
+    hinge: bool
+    unit: bool = False
+
+
+def find_labels(
+    X: csr_matrix, model: Classifiers, search: Search, k: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The k best labels of each row, -1 where there are fewer, the logarithms of their path
+    probabilities, and how many nodes were scored."""
+    n = X.shape[0]
+    labels, logs = np.full((n, k), -1, np.int64), np.full((n, k), -np.inf)
+    scored = np.zeros(n, np.int64)
+
+    def block(start: int, stop: int) -> None:
+        _find(
+            *(X.indptr[start : stop + 1], X.indices, X.data, model, search),
+            *(labels[start:stop], logs[start:stop], scored[start:stop]),
+        )
+
+    over_rows(n, block, block=64)
+    return labels, logs, scored
+
+
+def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k labels with the highest mean probability over several trees' labels and logarithms.
+
+    A label that a tree did not find has a probability of 0 there.
+    """
+    if len(found) == 1 and found[0][0].shape[1] == k:
+        return found[0][0], np.exp(found[0][1])
+    candidates = np.hstack([labels for labels, _ in found])
+    shares = np.hstack([np.exp(logs) for _, logs in found]) / len(found)
+    labels = np.full((len(candidates), k), -1, np.int64)
+    scores = np.zeros((len(candidates), k), np.float64)
+    _average(candidates, shares, labels, scores)
+    return labels, scores
+
+
+@njit(cache=True, nogil=True)
+def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: ignore[no-untyped-def]
+    edges = np.empty(model.widest, np.float64)
+    room = min(model.inner, search.beam) if search.kind == 1 else model.inner
+    nodes, sums = np.empty(room, np.int64), np.empty(room, np.float64)
+    next_nodes, next_sums = np.empty(room, np.int64), np.empty(room, np.float64)
+    for row in range(len(labels)):
+        start, stop = indptr[row], indptr[row + 1]
+        scale = inverse_length(data, start, stop) if search.unit else np.float32(1.0)
+        x = indices[start:stop], scale * data[start:stop]
+        if model.inner == 0:
+            continue
+        if search.kind == 0:
+            scored[row] = _best_first(x, model, search, edges, nodes, sums, labels[row], logs[row])
+        elif search.kind == 1:
+            frontier = nodes, sums, next_nodes, next_sums
+            scored[row] = _beams(x, model, search, edges, frontier, labels[row], logs[row])
+        else:
+            scored[row] = _hard(x, model, search, edges, nodes, sums, labels[row], logs[row])
+
+
+@njit(cache=True, nogil=True)
+def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ignore[no-untyped-def]
+    """Always open the most likely node; done when k labels are at least as likely as any node."""
+    k, filled, scored = len(labels), 0, 0
+    heap[0], sums[0], size = 0, 0.0, 1
+    while size and not (filled == k and sums[0] < logs[k - 1]):
+        node, above = heap[0], sums[0]
+        size = _pop(heap, sums, size)
+        scored += 1
+        first = model.first_child[node]
+        for n in range(_score_children(x, model, node, search.hinge, edges)):
+            if filled == k and above + min(edges[n], 0.0) < logs[k - 1]:
+                continue
+            log = above + _log_sigmoid(edges[n])
+            if log == -np.inf or (filled == k and log < logs[k - 1]):
+                continue
+            child = first + n
+            if model.first_child[child] == model.first_child[child + 1]:
+                filled = keep_best(log, model.label[child], logs, labels, filled)
+            else:
+                size = _push(child, log, heap, sums, size)
+    return scored
+
+
+@njit(cache=True, nogil=True)
+def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-untyped-def]
+    """Level by level; of the nodes of a level the most likely ones are opened."""
+    nodes, sums, next_nodes, next_sums = frontier
+    k, filled, scored = len(labels), 0, 0
+    nodes[0], sums[0], size = 0, 0.0, 1
+    while size:
+        next_size = 0
+        for place in range(size):
+            if filled == k and sums[place] < logs[k - 1]:
+                break  # neither it nor those behind it can lead to a better label
+            scored += 1
+            first = model.first_child[nodes[place]]
+            for n in range(_score_children(x, model, nodes[place], search.hinge, edges)):
+                child = first + n
+                leaf = model.first_child[child] == model.first_child[child + 1]
+                most = sums[place] + min(edges[n], 0.0)  # a logarithm takes longer
+                full = not leaf and next_size == len(next_sums)
+                if (filled == k and most < logs[k - 1]) or (full and most < next_sums[-1]):
+                    continue
+                log = sums[place] + _log_sigmoid(edges[n])
+                if log == -np.inf or (filled == k and log < logs[k - 1]):
+                    continue
+                if leaf:
+                    filled = keep_best(log, model.label[child], logs, labels, filled)
+                else:
+                    next_size = keep_best(log, child, next_sums, next_nodes, next_size)
+        nodes, next_nodes = next_nodes, nodes
+        sums, next_sums = next_sums, sums
+        size = next_size
+    return scored
+
+
+@njit(cache=True, nogil=True)
+def _hard(x, model, search, edges, stack, sums, labels, logs):  # type: ignore[no-untyped-def]
+    """The paper's way: go on to every child whose own probability reaches the threshold."""
+    limit = np.log(search.threshold)
+    filled, scored = 0, 0
+    stack[0], sums[0], size = 0, 0.0, 1
+    while size:
+        size -= 1
+        node, above = stack[size], sums[size]
+        scored += 1
+        first = model.first_child[node]
+        for n in range(_score_children(x, model, node, search.hinge, edges)):
+            log = _log_sigmoid(edges[n])
+            if log < limit:
+                continue
+            child = first + n
+            if model.first_child[child] == model.first_child[child + 1]:
+                filled = keep_best(above + log, model.label[child], logs, labels, filled)
+            else:
+                stack[size], sums[size] = child, above + log
+                size += 1
+    return scored
+
+
+@njit(cache=True, nogil=True)
+def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-def]
+    """Log odds of a node's children into `edges`; how many there are."""
+    first = model.first_child[node]
+    width = model.first_child[node + 1] - first
+    if len(model.networks.hidden):
+        network_margins(x, model.networks, node, first, width, edges)
+    else:
+        linear_margins(x, model.linear, node, first, width, edges)
+    if hinge:
+        for n in range(width):
+            edges[n] *= HINGE_SLOPE
+    return width
+
+
+@njit(cache=True, nogil=True)
+def _log_sigmoid(margin):  # type: ignore[no-untyped-def]
+    """The logarithm of the probability: at most the margin, and at most 0."""
+    return -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
+
+
+@njit(cache=True, nogil=True)
+def _push(node, value, heap, sums, size):  # type: ignore[no-untyped-def]
+    place = size
+    while place and sums[(place - 1) >> 1] < value:
+        above = (place - 1) >> 1
+        heap[place], sums[place] = heap[above], sums[above]
+        place = above
+    heap[place], sums[place] = node, value
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def _pop(heap, sums, size):  # type: ignore[no-untyped-def]
+    """Take the first away; returns the new size."""
+    size -= 1
+    node, value, place = heap[size], sums[size], 0
+    while True:
+        below = 2 * place + 1
+        if below + 1 < size and sums[below + 1] > sums[below]:
+            below += 1
+        if below >= size or sums[below] <= value:
+            break
+        heap[place], sums[place] = heap[below], sums[below]
+        place = below
+    heap[place], sums[place] = node, value
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _average(candidates, shares, labels, scores):  # type: ignore[no-untyped-def]
+    for row in range(len(candidates)):
+        order = np.argsort(candidates[row], kind="mergesort")
+        filled, place = 0, 0
+        while place < len(order):
+            label, score = candidates[row, order[place]], 0.0
+            while place < len(order) and candidates[row, order[place]] == label:
+                score += shares[row, order[place]]
+                place += 1
+            if label >= 0:
+                filled = keep_best(score, label, scores[row], labels[row], filled)

@@ -1,0 +1,1 @@
+"""Methods and peers side by side under one protocol."""

@@ -1,0 +1,293 @@
+"""Methods and peers side by side: the same features, one process each, in turn, one report."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from labelspace._core.arrays import write_arrays
+from labelspace._core.sparse import pack_csr
+from labelspace._core.threads import cores
+from labelspace._version import __version__
+from labelspace.comparison.finished_runs import data_digest, finished_runs
+from labelspace.comparison.peers import check_peer_name
+from labelspace.comparison.runs import run
+from labelspace.data.dataset import Dataset
+from labelspace.data.levels import Levels
+from labelspace.data.stats import statistics
+from labelspace.data.taxonomy import joined
+from labelspace.engine.scratch import scratch_folder
+from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
+from labelspace.features.tfidf import Tfidf
+from labelspace.methods.base import as_csr
+from labelspace.methods.registry import method_class
+from labelspace.model.memory import total_bytes
+
+METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5))
+COSTS = ("train_s", "batch_ms", "one_ms_p50", "one_ms_p99", "model_mb", "peak_mb")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method or a peer, with its parameters."""
+
+    name: str
+    kind: Literal["method", "peer"]
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+def entrants(
+    methods: Sequence[str], peers: Sequence[str], settings: Mapping[str, str]
+) -> list[Entrant]:
+    """Entrants by name; settings are texts such as {"knn.neighbours": "10"}, checked here."""
+    chosen: dict[str, dict[str, str]] = {name: {} for name in methods}
+    for key, text in settings.items():
+        name, _, parameter = key.partition(".")
+        if name not in chosen:
+            raise ParameterError(f"--set {key}={text}: {name!r} is not among the methods compared")
+        chosen[name][parameter] = text
+    for name in peers:
+        check_peer_name(name)
+    ours = [
+        Entrant(name, "method", method_class(name).parse_parameters(texts))
+        for name, texts in chosen.items()
+    ]
+    return ours + [Entrant(name, "peer") for name in peers]
+
+
+def compare(
+    train: Dataset,
+    test: Dataset,
+    field_of: Sequence[Entrant],
+    *,
+    features: str | None = None,
+    repeat: int = 1,
+    propensity: tuple[float, float] = (0.55, 1.5),
+    propensity_from: Literal["train", "test"] = "train",
+    on_start: Callable[[str, int], None] = lambda *_: None,
+    on_result: Callable[[dict[str, Any]], None] = lambda _: None,
+    state: Path | None = None,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Run each entrant `repeat` times (seeds 0, 1, ...) and report; metrics in percent.
+
+    features   how texts become rows, for all; None is each method's own way, and tf-idf for peers
+    on_start   called with the name of an entrant and the seed before a run begins
+    on_result  called with the result of each entrant, {"name", "kind", "params", "error"} if it
+               failed
+    state      a file that keeps finished runs, for a comparison that is stopped; the caller removes
+               it once the report is safe
+    resume     take the runs that the file holds; it must be of the same data and settings
+    """
+    settings = {
+        "features": features,
+        "propensity": list(propensity),
+        "propensity_from": propensity_from,
+    }
+    report: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": {**statistics(train), "test_points": len(test)},
+        "settings": {**settings, "seeds": list(range(repeat))},
+        "machine": machine(),
+        "entrants": [],
+    }
+    compared = {
+        "data": None if state is None else data_digest(train, test),
+        **settings,
+        "version of labelspace": __version__,
+    }
+    with (
+        finished_runs(state, compared, (*METRICS, *COSTS), resume=resume) as finished,
+        scratch_folder("compare") as scratch,
+    ):
+        files = _DataFiles(scratch, train, test)
+        for entrant in field_of:
+            runs: list[dict[str, Any]] = []
+            try:
+                for seed in range(repeat):
+                    wanted = {**asdict(entrant), "seed": seed}
+                    figures = finished.find(wanted)
+                    if figures is None:
+                        on_start(entrant.name, seed)
+                        chosen = _own_features(entrant, train) if features is None else features
+                        figures = run(_job(entrant, seed, files.of(chosen), settings), scratch)
+                        finished.add(wanted, figures)
+                    runs.append(figures)
+                result = _summary(entrant, runs)
+            except Exception as error:  # one that fails does not cost the results of the others
+                result = _failure(entrant, error, runs)
+            if report["data"]["features"] is None and runs:  # texts: those of the first entrant
+                report["data"]["features"] = runs[0].get("features")
+            report["entrants"].append(result)
+            on_result(result)
+    return report
+
+
+def raise_if_failed(result: Mapping[str, Any]) -> None:
+    """Raise the error of an entrant; as `on_result` it ends a comparison at the first failure."""
+    if "error" in result:
+        raise LabelspaceError(f"{result['name']}: {result['error']}")
+
+
+class _DataFiles:
+    """The data as files that entrants read, one for each kind of features, made when needed."""
+
+    def __init__(self, folder: Path, train: Dataset, test: Dataset) -> None:
+        self.folder, self.train, self.test = folder, train, test
+        self.written: dict[str, Path] = {}
+
+    def of(self, features: str | TextFeatures) -> Path:
+        name = repr(features)
+        if name not in self.written:
+            path = self.folder / f"data-{len(self.written)}.safetensors"
+            _write_data(path, self.train, self.test, pipeline_for(self.train, features))
+            self.written[name] = path
+        return self.written[name]
+
+
+def _own_features(entrant: Entrant, train: Dataset) -> TextFeatures:
+    """How the entrant reads texts; where there are none, it is all the same."""
+    if entrant.kind == "peer" or train.texts is None:
+        return Tfidf()
+    return method_class(entrant.name).create(**entrant.params).text_features()
+
+
+def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipeline) -> None:
+    """Write all that an entrant reads as one file."""
+    matrices = {
+        "X_train": as_csr(pipeline.fit_transform(train)),
+        "Y_train": train.labels,
+        "X_test": as_csr(pipeline.transform(test)),
+        "Y_test": test.labels,
+    }
+    names = pipeline.label_names(train)
+    if names is not None:
+        matrices["label_names"] = names
+    arrays = {k: v for name, m in matrices.items() for k, v in pack_csr(name, m).items()}
+    if train.taxonomy is not None:
+        arrays["taxonomy.edges"] = train.taxonomy.edges
+        arrays["taxonomy.nodes"] = np.array(len(train.taxonomy))
+    levels = _levels(train, test)
+    if levels is not None:
+        arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}
+    write_arrays(path, arrays, None if levels is None else _level_facts(levels, train))
+
+
+def _levels(train: Dataset, test: Dataset) -> Levels | None:
+    """Those of the test labels, the training labels first among them; None without a taxonomy."""
+    taxonomy = joined([train.taxonomy, test.taxonomy], test.names())
+    return None if taxonomy is None else Levels.build(taxonomy, test.names())
+
+
+def _level_facts(levels: Levels, train: Dataset) -> dict[str, str]:
+    """What an entrant must know of the levels beside their arrays."""
+    facts = {
+        "names": levels.names,
+        "depth": levels.depth,
+        "single_path": levels.one_label_each(train.labels),
+    }
+    return {"levels": json.dumps(facts)}
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures come from."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
+    for package in ("labelspace", "numpy", "scipy", "torch", "omikuji", "napkinxc"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "cores": cores(),
+        "memory_gb": round(total_bytes() / 1e9, 1),
+        "processor": _processor(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _job(entrant: Entrant, seed: int, data: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    params = dict(entrant.params)
+    if entrant.kind == "method":
+        params.setdefault("seed", seed)
+    return {
+        "name": entrant.name,
+        "kind": entrant.kind,
+        "params": params,
+        "seed": seed,
+        "data": str(data),
+        "k": 5,
+        "propensity": settings["propensity"],
+        "propensity_from": settings["propensity_from"],
+    }
+
+
+def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over the runs; with several, also their sample deviation and each run."""
+    flat = [key for key in (*METRICS, *COSTS, "ECE") if key in runs[0]]
+    nested = [key for key in ("bands", "by_level") if key in runs[0]]
+    result: dict[str, Any] = {
+        "name": entrant.name,
+        "kind": entrant.kind,
+        "params": runs[0]["params"],
+        **{key: over_runs([run[key] for run in runs], np.mean) for key in (*flat, *nested)},
+    }
+    if len(runs) > 1:
+        result["std"] = {
+            key: over_runs([run[key] for run in runs], _sample_deviation)
+            for key in (*flat, *nested)
+            if key != "by_level"
+        }
+        result["runs"] = [
+            {"seed": seed, **{key: run[key] for key in flat}} for seed, run in enumerate(runs)
+        ]
+    return result
+
+
+def _failure(entrant: Entrant, error: Exception, finished: list[dict[str, Any]]) -> dict[str, Any]:
+    kind = "" if isinstance(error, LabelspaceError) else f"{type(error).__name__}: "
+    after = f"seed {len(finished)}: " if finished else ""
+    return {
+        "name": entrant.name,
+        "kind": entrant.kind,
+        "params": dict(entrant.params),
+        "error": f"{after}{kind}{error}",
+    }
+
+
+def over_runs(values: Sequence[Any], combine: Callable[[Any], Any]) -> Any:
+    """Combine figures of several runs, nested or not; None where one is missing.
+
+    Whole numbers and texts are counts and names, the same in every run: the first is taken.
+    """
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {name: over_runs([value.get(name) for value in values], combine) for name in first}
+    if any(value is None for value in values):
+        return None
+    return float(combine(values)) if isinstance(first, float) else first
+
+
+def _sample_deviation(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1))

@@ -1,0 +1,175 @@
+"""One entrant of a comparison, in a process of its own: train, save, ask, measure.
+
+Run as `python -m labelspace.comparison.entrant ROOM`, where ROOM is a directory with `job.json`;
+it leaves `result.json` there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace._core.arrays import read_arrays
+from labelspace._core.sparse import unpack_csr
+from labelspace.data.levels import Levels
+from labelspace.data.taxonomy import Taxonomy
+from labelspace.engine.worker import end_with_caller
+from labelspace.errors import LabelspaceError
+from labelspace.methods.ranking import Ranking
+from labelspace.metrics.levels import RANKED, evaluate_levels
+from labelspace.metrics.ranking import evaluate
+from labelspace.metrics.reliability import reliability
+from labelspace.model import store
+from labelspace.model.memory import peak_bytes
+
+ONE_AT_A_TIME = 1000
+WARM_UP = 20
+
+
+def main(directory: Path) -> None:
+    """Read the job, run it, write its result or its error; end early if the caller does."""
+    end_with_caller()
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
+    arrays, facts = read_arrays(Path(job["data"]))
+    try:
+        result = measure(job, arrays, facts, directory)
+    except LabelspaceError as error:
+        result = {"error": str(error)}
+    (directory / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def _end_with_input() -> None:
+    """End the process when the caller's end of standard input is closed."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
+
+
+def measure(
+    job: dict[str, Any], arrays: dict[str, np.ndarray], facts: dict[str, str], directory: Path
+) -> dict[str, Any]:
+    """Accuracy, time, size and memory of the entrant that the job names."""
+    data = {name: unpack_csr(name, arrays) for name in ("X_train", "Y_train", "X_test", "Y_test")}
+    # Rows that are asked alone are arrays of their own; a memory map would be another type to
+    # compiled loops, and the first batch would wait for these.
+    data["X_test"] = data["X_test"].copy()
+    if job["kind"] == "peer":
+        ranking, ranked, costs = _run_peer(job, data, directory)
+    else:
+        ranking, ranked, costs = _run_method(job, data, arrays, directory)
+    costs["peak_mb"] = peak_bytes() / 1e6
+    metrics = evaluate(
+        ranking,
+        data["Y_test"],
+        data["Y_train"],
+        propensity=tuple(job["propensity"]),
+        propensity_from=job["propensity_from"],
+    )
+    if job["kind"] == "method":  # the scores of peers promise nothing
+        metrics["ECE"] = reliability(ranking, data["Y_test"], 5).facts()["ECE"]
+    if "levels" in facts:
+        metrics["by_level"] = _by_level(ranked(RANKED), data, arrays, json.loads(facts["levels"]))
+    return {**metrics, **costs, "features": data["X_train"].shape[1]}
+
+
+def _by_level(
+    ranking: Ranking,
+    data: dict[str, csr_matrix],
+    arrays: dict[str, np.ndarray],
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    edges = unpack_csr("levels.edges", arrays)
+    levels = Levels(tuple(facts["names"]), arrays["levels.of"], facts["depth"], edges)
+    counts = np.bincount(data["Y_train"].indices, minlength=data["Y_train"].shape[1])
+    return evaluate_levels(
+        ranking, data["Y_test"], counts, levels, single_path=facts["single_path"]
+    )
+
+
+def _run_method(
+    job: dict[str, Any],
+    data: dict[str, csr_matrix],
+    arrays: dict[str, np.ndarray],
+    directory: Path,
+) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
+    """The ranking of the test examples, how to have a longer one, and what it cost."""
+    from labelspace.features.pipeline import FeaturePipeline
+    from labelspace.methods.registry import method_class
+    from labelspace.model.tagger import Tagger
+
+    method = method_class(job["name"]).from_json(job["params"])
+    known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
+    if method.writes_labels and "label_names.data" in arrays:
+        known["label_names"] = unpack_csr("label_names", arrays)
+    start = time.perf_counter()
+    method.fit(data["X_train"], data["Y_train"], **known)
+    train_s = time.perf_counter() - start
+    names = [str(i) for i in range(data["Y_train"].shape[1])]
+    place = directory / "model"
+    pipeline = FeaturePipeline(None, n_numeric=data["X_train"].shape[1])
+    Tagger(pipeline, method, names).save(place)
+    ranking, times = _ask(method.predict, data["X_test"], job["k"])
+    size = store.size_in_bytes(place) - (place / "labels.json").stat().st_size
+    costs = {"params": method.get_params(), "train_s": train_s, "model_mb": size / 1e6, **times}
+    return ranking, lambda k: method.predict(data["X_test"], k), costs
+
+
+def _run_peer(
+    job: dict[str, Any], data: dict[str, csr_matrix], directory: Path
+) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
+    from labelspace.comparison.peers import as_ranking, make_peer
+
+    peer = make_peer(job["name"], directory, job["seed"])
+    peer.prepare(data["X_train"], data["Y_train"])
+    start = time.perf_counter()
+    peer.fit()
+    train_s = time.perf_counter() - start
+    model_mb = store.size_in_bytes(peer.saved()) / 1e6
+    questions = peer.questions(data["X_test"])
+    answers, times = _ask(peer.predict, questions, job["k"])
+    costs = {"params": peer.params, "train_s": train_s, "model_mb": model_mb, **times}
+    ranking = as_ranking(answers, job["k"])
+    return ranking, lambda k: as_ranking(peer.predict(questions, k), k), costs
+
+
+def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:
+    """The taxonomy with ids for names: a comparison needs its edges only."""
+    if "taxonomy.edges" not in arrays:
+        return None
+    names = tuple(str(node) for node in range(int(arrays["taxonomy.nodes"])))
+    return Taxonomy(names, arrays["taxonomy.edges"], int(arrays["Y_train.shape"][1]))
+
+
+def _ask(
+    predict: Callable[[Any, int], Any], questions: Any, k: int
+) -> tuple[Any, dict[str, float]]:
+    """All answers in a batch, and the time of a question in the batch and alone."""
+    n = questions.shape[0] if hasattr(questions, "shape") else len(questions)
+    predict(questions[:WARM_UP], k)
+    start = time.perf_counter()
+    answers = predict(questions, k)
+    batch_ms = 1000 * (time.perf_counter() - start) / n
+    alone = [questions[i : i + 1] for i in range(min(n, ONE_AT_A_TIME))]
+    for question in alone[:WARM_UP]:
+        predict(question, k)
+    one_ms = []
+    for question in alone:
+        start = time.perf_counter()
+        predict(question, k)
+        one_ms.append(1000 * (time.perf_counter() - start))
+    p50, p99 = np.percentile(one_ms, [50, 99])
+    return answers, {"batch_ms": batch_ms, "one_ms_p50": float(p50), "one_ms_p99": float(p99)}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

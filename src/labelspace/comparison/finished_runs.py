@@ -1,0 +1,184 @@
+"""The finished runs of a comparison, kept in a file so that one that was stopped can go on.
+
+The file holds a line of JSON that says what is compared, then one line per finished run. A line is
+on disk before the next run begins; what a kill has left of a last line is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from labelspace._core.sparse import digest
+from labelspace.data.dataset import Dataset
+from labelspace.errors import CheckpointError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock
+    fcntl = None  # type: ignore[assignment]
+
+_FORMAT = 1
+logger = logging.getLogger(__name__)
+
+
+def data_digest(*datasets: Dataset) -> str:
+    """Return a fingerprint of the examples, labels, names and taxonomies of data sets."""
+    sha = hashlib.blake2b(digest_size=16)
+    for dataset in datasets:
+        edges = None if dataset.taxonomy is None else dataset.taxonomy.edges
+        sha.update(digest(dataset.labels, dataset.features, edges).encode())
+        for texts in (dataset.texts, dataset.label_names):
+            sha.update(b"none" if texts is None else len(texts).to_bytes(8, "little"))
+            for text in texts or ():
+                content = text.encode("utf-8", "surrogatepass")
+                sha.update(len(content).to_bytes(8, "little") + content)
+    return sha.hexdigest()
+
+
+def check_state(path: Path, resume: bool) -> None:
+    """Refuse to overlook an unfinished comparison; cheap, to be called before data are read."""
+    if path.exists() and not resume:
+        raise CheckpointError(
+            f"{path} holds an unfinished comparison: --resume goes on with it, --restart drops it"
+        )
+
+
+class FinishedRuns:
+    """Figures of runs by what was run: name, kind, parameters and seed of an entrant."""
+
+    def __init__(self, file: int | None = None) -> None:
+        self._file = file
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, run: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the figures of a run that is finished already."""
+        return self._known.get(_key(run))
+
+    def restore(self, run: Mapping[str, Any], figures: dict[str, Any]) -> None:
+        """Take in the figures of a run that the file holds."""
+        self._known[_key(run)] = figures
+
+    def add(self, run: Mapping[str, Any], figures: dict[str, Any]) -> None:
+        """Keep the figures of a run; on disk when this returns, or a warning says why not."""
+        self.restore(run, figures)
+        if self._file is None:
+            return
+        size = os.fstat(self._file).st_size
+        try:
+            _append(self._file, {"run": run, "figures": figures})
+        except OSError as error:
+            logger.warning("a finished run is not kept: %s", error.strerror or error)
+            with suppress(OSError):
+                os.ftruncate(self._file, size)
+                os.lseek(self._file, 0, os.SEEK_END)
+
+
+@contextmanager
+def finished_runs(
+    path: Path | None, compared: Mapping[str, Any], figures: Sequence[str], *, resume: bool
+) -> Iterator[FinishedRuns]:
+    """Yield the runs that the file holds, and keep in it those that are added.
+
+    path      None keeps nothing
+    compared  what must be the same for runs to be comparable, by the words for it
+    figures   names of numbers that each run must have
+    resume    take the runs of a file that is there; else it is an error
+    """
+    if path is None:
+        yield FinishedRuns()
+        return
+    check_state(path, resume)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from None
+    runs = None
+    try:
+        _lock(file, path)
+        runs = _read(path, file, json.loads(json.dumps(compared)), figures)
+        yield runs
+    finally:
+        if runs is not None and not len(runs):
+            path.unlink(missing_ok=True)  # there is nothing to go on with
+        os.close(file)
+
+
+def _lock(file: int, path: Path) -> None:
+    busy = CheckpointError(
+        f"another comparison is running and writes {path}: wait for it, or choose another --state"
+    )
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise busy from None
+        except OSError:  # a file system without locks
+            return
+    if os.fstat(file).st_nlink == 0:  # the other one has just ended
+        raise busy
+
+
+def _read(path: Path, file: int, compared: dict[str, Any], figures: Sequence[str]) -> FinishedRuns:
+    """Read what is in the file, whose whole lines stay; a new file gets its first line."""
+    runs = FinishedRuns(file)
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    os.ftruncate(file, len(whole))
+    os.lseek(file, 0, os.SEEK_END)
+    if not whole:
+        _append(file, {"format": _FORMAT, "compared": compared})
+        return runs
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+            if number == 1:
+                _check_compared(path, entry, compared)
+            else:
+                runs.restore(entry["run"], _checked(entry["figures"], figures))
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise CheckpointError(
+                f"{path}:{number}: this is no line of an unfinished comparison: "
+                "--restart drops the file"
+            ) from None
+    return runs
+
+
+def _check_compared(path: Path, entry: dict[str, Any], compared: dict[str, Any]) -> None:
+    if entry["format"] != _FORMAT:
+        raise ValueError
+    earlier = dict(entry["compared"])
+    other = [name for name in compared if earlier.get(name) != compared[name]]
+    if other:
+        raise CheckpointError(
+            f"{path} holds an unfinished comparison with other {' and '.join(other)}: repeat that "
+            "command to go on with it, or give --restart to drop it"
+        )
+
+
+def _checked(found: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    for name in names:
+        if not isinstance(found[name], int | float) or not math.isfinite(found[name]):
+            raise ValueError
+    return found
+
+
+def _key(run: Mapping[str, Any]) -> str:
+    return json.dumps(run, sort_keys=True)
+
+
+def _append(file: int, entry: Mapping[str, Any]) -> None:
+    line = json.dumps(entry).encode() + b"\n"
+    while line:
+        line = line[os.write(file, line) :]
+    os.fsync(file)

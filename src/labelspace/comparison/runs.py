@@ -1,0 +1,54 @@
+"""One run of one entrant, in a process of its own that never outlives this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from labelspace.errors import LabelspaceError
+
+
+def run(job: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Run the job and return its figures; see `labelspace.comparison.entrant`.
+
+    folder  where the process may write
+    """
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        (Path(own) / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        _in_own_process(Path(own))
+        result: dict[str, Any] = json.loads((Path(own) / "result.json").read_text("utf-8"))
+    if "error" in result:
+        raise LabelspaceError(result["error"])
+    return result
+
+
+def _in_own_process(folder: Path) -> None:
+    command = [sys.executable, "-m", "labelspace.comparison.entrant", str(folder)]
+    # The other process ends when its standard input does: with this one, however that ends.
+    reading, writing = os.pipe()
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=reading,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)
+    if ended.returncode != 0 or not (folder / "result.json").exists():
+        said = (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
+        cause = (
+            f"ended by signal {-ended.returncode} (out of memory?)"
+            if ended.returncode < 0
+            else f"failed with exit code {ended.returncode}"
+        )
+        raise LabelspaceError(f"{cause}: {said[0]}")

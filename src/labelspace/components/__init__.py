@@ -1,0 +1,1 @@
+"""What several methods are finished with: hold-out, calibration, blend, stacking."""

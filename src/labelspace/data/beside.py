@@ -1,0 +1,173 @@
+"""What lies beside a data file: names for its label numbers, and a hierarchy of its labels.
+
+FILE.labels.txt and FILE.hierarchy.tsv belong to one file; labels.txt and hierarchy.tsv serve all
+files of their folder. Nothing is looked for beside a pipe.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace._core.streams import PathLike, Spooled, at_rest
+from labelspace.data.dataset import Dataset
+from labelspace.data.formats import xc
+from labelspace.data.formats.tables import ReadOptions
+from labelspace.data.name_files import read_names
+from labelspace.data.taxonomy import HIERARCHY_FILE, read_taxonomy
+from labelspace.data.vocabulary import Vocabulary
+from labelspace.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+NAMES_FILE = "labels.txt"
+
+
+def companion(path: Path, name: str) -> Path:
+    """The place of a file that belongs to this one alone, such as train.txt.labels.txt."""
+    return path.with_name(f"{path.name}.{name}")
+
+
+def own_file(path: Path, name: str) -> Path | None:
+    """The companion that is there; it may have been written before its file was gzipped."""
+    if isinstance(path, Spooled):
+        return None
+    unzipped = path.with_name(path.name.removesuffix(".gz"))
+    candidates = (companion(path, name), companion(unzipped, name))
+    return next((place for place in candidates if place.is_file()), None)
+
+
+class Numbering:
+    """What the label numbers of a file mean: the names of its own, or those of the caller.
+
+    A file with names of its own is matched with the caller's by name, other files by number.
+    """
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self._options = options
+        self._file = own_file(path, NAMES_FILE)
+        self._own = None if self._file is None else read_names(self._file)
+        self._vocabulary: Vocabulary | None = None
+        known = options.label_names
+        if self._own is not None and known is not None and list(known) != self._own:
+            self._vocabulary = Vocabulary(known, options.unknown_labels, path)
+
+    @property
+    def expected(self) -> int | None:
+        """How many labels a header must say, or None if that does not matter."""
+        ignored = self._vocabulary is not None or not self._options.require_labels
+        return None if ignored else self._options.label_count
+
+    @property
+    def n_labels(self) -> int | None:
+        """How many labels a file without a header has, as far as that is known."""
+        return self._options.label_count if self._own is None else len(self._own)
+
+    def apply(self, dataset: Dataset) -> Dataset:
+        """Name the labels, and number them as the caller does."""
+        options, own = self._options, self._own
+        if own is not None and len(own) != dataset.n_labels:
+            if options.require_labels:
+                raise _misfit(own, dataset, self._file)
+            own = None
+        if own is not None and self._vocabulary is not None:
+            dataset = _renumbered(dataset, own, self._vocabulary)
+            if self._vocabulary.dropped and options.require_labels:
+                dropped = self._vocabulary.dropped
+                logger.warning("%s: %d unknown labels were dropped", dataset.source, dropped)
+            return dataset
+        wanted = options.label_count
+        if wanted is not None and wanted != dataset.n_labels:
+            if options.require_labels:
+                message = f"{dataset.n_labels} labels where {wanted} are expected"
+                raise DataError(message, path=dataset.source)
+            dataset = replace(dataset, labels=xc.no_labels(len(dataset), wanted))
+        return named(dataset, own if options.label_names is None else options.label_names)
+
+
+def named(dataset: Dataset, names: Sequence[str] | None) -> Dataset:
+    """The dataset with these label names; None changes nothing."""
+    return dataset if names is None else replace(dataset, label_names=tuple(names))
+
+
+def named_by_file(
+    dataset: Dataset, names: Sequence[str], path: Path | None, *, may_widen: bool = False
+) -> Dataset:
+    """The dataset with the names of a file; there must be as many as labels.
+
+    may_widen  further names are further labels: the data do not say how many there are
+    """
+    if may_widen and len(names) > dataset.n_labels:
+        old = dataset.labels
+        parts = (old.data, old.indices, old.indptr)
+        labels = csr_matrix(parts, shape=(len(dataset), len(names)), copy=False)
+        dataset = replace(dataset, labels=labels)
+    if len(names) != dataset.n_labels:
+        raise _misfit(names, dataset, path)
+    return named(dataset, names)
+
+
+def named_by_folder(dataset: Dataset, path: Path, *, may_widen: bool) -> Dataset:
+    """The dataset with the names in its folder's labels.txt if they fit.
+
+    They may be those of another file: then a warning is logged.
+    """
+    file = path.with_name(NAMES_FILE)
+    if isinstance(path, Spooled) or file == path or not file.is_file():
+        return dataset
+    try:
+        return named_by_file(dataset, read_names(file), file, may_widen=may_widen)
+    except DataError as error:
+        logger.warning("%s: labels have no names: %s", dataset.source, error)
+        return dataset
+
+
+def with_taxonomy(dataset: Dataset, choice: PathLike | None, path: Path | None) -> Dataset:
+    """The dataset with the hierarchy that was asked for, "auto" being one beside the file.
+
+    A hierarchy from category paths is replaced only by one that is named; beside a table in memory,
+    which has no path, there is none.
+    """
+    if choice is None:
+        return replace(dataset, taxonomy=None)
+    if choice != "auto":
+        files = [at_rest(choice)]
+    elif dataset.taxonomy is not None or path is None or isinstance(path, Spooled):
+        return dataset
+    else:
+        candidates = (own_file(path, HIERARCHY_FILE), path.with_name(HIERARCHY_FILE))
+        files = [file for file in candidates if file is not None and file.is_file()]
+    for file in files:  # names are made only now: a file may claim any number of labels
+        taxonomy = read_taxonomy(file, dataset.names())
+        if (taxonomy.edges < taxonomy.n_labels).any():
+            return replace(dataset, taxonomy=taxonomy)
+        if choice != "auto":
+            raise DataError("none of the names in it is a label of the data", path=file)
+    return dataset
+
+
+def _misfit(names: Sequence[str], dataset: Dataset, path: Path | None) -> DataError:
+    message = f"{len(names)} names for the {dataset.n_labels} labels of {dataset.source}"
+    return DataError(message, path=path)
+
+
+def _renumbered(dataset: Dataset, own: list[str], vocabulary: Vocabulary) -> Dataset:
+    """The labels by the numbers that the vocabulary gives their names."""
+    labels = dataset.labels
+    new_id = np.full(len(own), -1, np.int32)
+    for label in np.unique(labels.indices).tolist():
+        new_id[label] = next(iter(vocabulary.ids([own[label]])), -1)
+    rows = np.repeat(np.arange(len(dataset)), np.diff(labels.indptr))
+    columns = new_id[labels.indices]
+    known = columns >= 0
+    vocabulary.dropped = int(np.count_nonzero(~known))
+    ones = np.ones(np.count_nonzero(known), np.float32)
+    shape = (len(dataset), len(vocabulary.index))
+    matrix = csr_matrix((ones, (rows[known], columns[known])), shape=shape)
+    matrix.sort_indices()
+    return replace(dataset, labels=matrix, label_names=vocabulary.names())

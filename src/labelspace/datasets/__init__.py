@@ -1,0 +1,1 @@
+"""Public data sets by name, and generated ones."""

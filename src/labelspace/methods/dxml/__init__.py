@@ -1,0 +1,3 @@
+from labelspace.methods.dxml.method import DXML
+
+__all__ = ["DXML"]

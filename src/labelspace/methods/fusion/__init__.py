@@ -1,0 +1,3 @@
+from labelspace.methods.fusion.method import Fusion
+
+__all__ = ["Fusion"]

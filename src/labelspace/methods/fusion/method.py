@@ -1,0 +1,386 @@
+"""Fusion: several methods list labels, and a combiner learned on held-out examples weighs them.
+
+The members see different things: a linear classifier a label, classifiers along trees, what raw
+neighbours carry, and a learned space. Each lists the labels it finds likely; `fusion_combiner`
+turns what all of them say of a label into one calibrated probability. With objective="psp" rare
+labels are lifted as far as validation data allow at little cost in P@1, with "f1" as far as it
+raises the mean F1 of labels; the members stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace._core.arrays import under
+from labelspace._core.checks import expect
+from labelspace._core.sparse import digest
+from labelspace.components.calibration import log_odds
+from labelspace.components.holdout import cut_apart, family_sizes
+from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
+from labelspace.data.dataset import Features
+from labelspace.engine import LocalEngine
+from labelspace.errors import ParameterError
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.explanation import Explanation, checked_example, pushes
+from labelspace.methods.fusion.narrow import compact, widened
+from labelspace.methods.fusion.plan import (
+    FEW_EXAMPLES,
+    Clock,
+    Step,
+    after_cut,
+    plans,
+)
+from labelspace.methods.linear import Linear
+from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
+from labelspace.methods.ranking import Ranking
+from labelspace.methods.registry import method_class, method_names
+from labelspace.runs.callbacks import listeners
+from labelspace.runs.history import History
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+
+MOST_VALIDATED = 4000
+ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
+CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
+VOTING = ("knn", "dxml")  # what learns more by letting examples vote needs no time either
+
+
+class Fusion(Method):
+    """A learned combination of methods."""
+
+    name: ClassVar[str] = "fusion"
+    summary: ClassVar[str] = "linear, neighbours and a learned space, weighed on held-out examples"
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "members": text("methods, separated by commas; auto: by the size of the data"),
+        "objective": choice(
+            "what the ranking is for: precision, rare labels, or sets of a good F1 for every label",
+            *("precision", "psp", "f1"),
+        ),
+        "budget": number(
+            "seconds that training may take: with auto, members are added while they fit; none: no "
+            "limit",
+            low=0.0,
+            none=True,
+        ),
+        "shortlist": integer("labels that each member lists", low=5, high=1000),
+        "validation": number("share cut off to learn the combination", low=0.001, high=0.5),
+        "ensemble": integer("copies of each member, each with a seed of its own", low=1),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        members: str = "auto",
+        objective: str = "precision",
+        budget: float | None = None,
+        shortlist: int = 20,
+        validation: float = 0.1,
+        ensemble: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.members = members
+        self.objective = objective
+        self.budget = budget
+        self.shortlist = shortlist
+        self.validation = validation
+        self.ensemble = ensemble
+        self.seed = seed
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        names = [name.strip() for name in self.members.split(",")]
+        if names == ["auto"]:
+            return
+        known = [name for name in method_names() if name != self.name]
+        if "auto" in names:
+            raise ParameterError(
+                f"fusion.members={self.members!r}: 'auto' chooses all members and stands alone; "
+                f"name the others: {', '.join(known)}"
+            )
+        for name in names:
+            if name not in known:
+                raise ParameterError(
+                    f"fusion.members={self.members!r}: {name!r} is no method; "
+                    f"there are: auto, or {', '.join(known)}"
+                )
+
+    def absent_members(self) -> str:
+        """Name the kind of members that `auto` leaves out because torch is missing; "" if none."""
+        return "" if self.members != "auto" or find_spec("torch") else "its neural member"
+
+    def _fit(self, data: TrainingData) -> None:
+        X, Y = as_csr(data.X), data.Y
+        share = _cut_share(self.validation, X.shape[0])
+        if data.valid is None:
+            rows, cut = cut_apart(X, share, self.seed)
+        if data.valid is not None or Y[rows].nnz == 0:  # members need a label to learn
+            rows, cut = np.arange(X.shape[0]), np.arange(0)
+        held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
+        shape = Shape.of(X, Y)
+        shape = after_cut(shape, share) if len(cut) else shape
+        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data, shape)
+        rankings = self._rankings(held[0])
+        counts_as = 1.0 / family_sizes(held[0])
+        given = held[1], Y[rows], counts_as
+        self.combiner_ = precise = Combiner.fit(rankings, *given)
+        if self.objective == "psp":
+            self.combiner_ = Combiner.fit(rankings, *given, tail=True)
+        if self.objective != "precision":
+            self.combiner_.choose_evenness(self.objective, rankings, *given, precise)
+        if len(cut):
+            self._learn_rest(X, Y, cut, data.taxonomy)
+        for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
+            if judges:
+                member.drop_search()
+            # It answers from now on as it will when it is loaded.
+            member.load_state(widened(_compacted(member)))
+
+    def _teach_all(
+        self,
+        train: tuple[csr_matrix, csr_matrix],
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+        shape: Shape,
+    ) -> None:
+        """All members, or as many as there is time for, but one at least.
+
+        Copies of the same members train side by side, a core each; they tell nothing on their way.
+        """
+        clock = Clock(self.budget)
+        clock.look(*train, self.seed)
+        plan = self._plan(clock, shape)
+        self.settings_: list[tuple[str, dict[str, Any], bool]] = []
+        self.members_: list[Method] = []
+        side_by_side = self.ensemble > 1 and self.budget is None
+        for place in range(self.ensemble * len(plan)):
+            step, turn = plan[place % len(plan)], place // len(plan)
+            if self.members_ and not clock.allows(step, self._again(step, train[0].shape[0])):
+                continue
+            seed = self.seed + step.settings.get("seed", 0) + 7919 * turn
+            settings = {**step.settings, "seed": seed}
+            member = method_class(step.name)(**settings)
+            if not side_by_side:
+                self._teach(member, place, train, valid, data)
+            self.settings_.append((step.name, settings, step.judges))
+            self.members_.append(member)
+        if side_by_side:
+            self._teach_side_by_side(train, valid, data)
+        # Who judges comes after all who find; they may have been trained before some of them.
+        order = sorted(range(len(self.members_)), key=lambda place: self.settings_[place][2])
+        self.members_ = [self.members_[place] for place in order]
+        self.settings_ = [self.settings_[place] for place in order]
+
+    def _plan(self, clock: Clock, shape: Shape) -> list[Step]:
+        """The members that suit the data, with more or fewer of them as the time allows."""
+        *tried, last = plans(self.members, shape, self.budget)
+        for plan in tried:
+            if clock.covers([(step, self._again(step, shape.points)) for step in plan]):
+                return plan
+        return last
+
+    def _again(self, step: Step, n_examples: int) -> bool:
+        """Whether the member is trained a second time; what learns more is not."""
+        return self._twice(step.name, n_examples) and not method_class(step.name).learns_more
+
+    def _teach_side_by_side(
+        self,
+        train: tuple[csr_matrix, csr_matrix],
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        X, Y = train
+        shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy}
+        if valid is not None:
+            shared |= {"valid_X": valid[0], "valid_Y": valid[1]}
+        if any(isinstance(callback, History) for callback in data.callbacks):
+            shared["history"] = True
+
+        def tell(done: int, total: int) -> None:
+            for callback in data.callbacks:
+                callback.on_work("members", done, total)
+
+        states = LocalEngine().map(fitted_state, self.settings_, shared=shared, progress=tell)
+        for member, state in zip(self.members_, states, strict=True):
+            member.n_features_in_, member.n_labels_ = X.shape[1], Y.shape[1]
+            take_finished(member, state)
+
+    def _twice(self, name: str, n_examples: int) -> bool:
+        """Whether a member learns again from all examples once it is weighed."""
+        return name in CHEAP or n_examples <= FEW_EXAMPLES
+
+    def _teach(
+        self,
+        member: Method,
+        place: int,
+        train: tuple[csr_matrix, csr_matrix],
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        """Fit a member, or take it as an interrupted run has left it behind."""
+        settings = digest(member.name, sorted(member.get_params().items()))
+        identity = f"{data.identity}-{place}-{settings}"
+        # With a time budget, a resumed run may choose other settings: it then trains this anew.
+        suffix = "" if self.budget is None else f"-{settings[:6]}"
+        own = listeners(data.callbacks, f"{place + 1}-{member.name}{suffix}")
+        kept = next((found for at in own if (found := at.finished(identity)) is not None), None)
+        if kept is not None:
+            member.n_features_in_, member.n_labels_ = train[0].shape[1], train[1].shape[1]
+            take_finished(member, kept)
+            return
+        member.fit(*train, valid=valid, taxonomy=data.taxonomy, callbacks=own)
+        for at in own:
+            at.finish(identity, finished_state(member))
+
+    def _learn_rest(
+        self, X: csr_matrix, Y: csr_matrix, cut: np.ndarray, taxonomy: Taxonomy | None
+    ) -> None:
+        """Members that can also learn from the examples that were held out to weigh them."""
+        for member in self.members_:
+            twice = self._twice(member.name, X.shape[0])
+            if member.learns_more and (twice or member.name in VOTING):
+                member.partial_fit(X[cut], Y[cut])
+            elif twice:
+                member.relearn(X, Y, taxonomy)
+
+    def _rankings(self, X: csr_matrix) -> list[Ranking]:
+        # Not `predict`, whose checks X has been through: for one example they cost as much again.
+        found: list[Ranking] = []
+        for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
+            k = min(self.shortlist, member.n_labels_)
+            if judges:
+                found.append(member._rank_among(X, listed_by_any(found)))
+            else:
+                found.append(member._predict(X, k))
+        return found
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        return self.combiner_.rank(self._rankings(as_csr(X)), k)
+
+    def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
+        """Which features speak for the label, and, by the linear weights, which labels are like it.
+
+        What a feature pushes is the log odds that the label loses without it; at least so much
+        where the label is not even listed without it.
+        """
+        self._check_fitted()
+        X = checked_example(self, X, label)
+
+        def odds(rows: csr_matrix) -> np.ndarray:
+            ranked = self._predict(rows, self.shortlist * len(self.members_))
+            is_label = ranked.labels == label
+            found = np.where(is_label, ranked.scores, 0.0).max(axis=1)
+            last = np.where(ranked.labels >= 0, ranked.scores, np.inf).min(axis=1)
+            bound = np.where(np.isfinite(last), last, 0.0)  # a label that is not listed is below
+            return log_odds(np.where(is_label.any(axis=1), found, bound), ROUNDING)
+
+        near = next((m.alike(label, k) for m in self.members_ if isinstance(m, Linear)), [])
+        return Explanation(label, pushes(X, odds, k), near, [], [])
+
+    def facts(self) -> dict[str, Any]:
+        weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
+        return {
+            "members": [
+                {"name": name, "weights": own}
+                for (name, _, _), own in zip(self.settings_, weights, strict=True)
+            ],
+            "evenness": [None if np.isinf(e) else e for e in self.combiner_.evenness],
+        }
+
+    def state(self) -> dict[str, np.ndarray]:
+        written = json.dumps(self.settings_).encode()
+        arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
+        for place, member in enumerate(self.members_):
+            parts = _compacted(member)
+            arrays |= {f"member.{place}.{name}": part for name, part in parts.items()}
+        return arrays
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.settings_ = [tuple(step) for step in json.loads(bytes(arrays["members"]))]
+        self.combiner_ = Combiner.restore(arrays, len(self.settings_), self.n_labels_)
+        self.members_ = []
+        for place, (name, given, judges) in enumerate(self.settings_):
+            expect(name != self.name, "a member of the fusion is a fusion")
+            member = method_class(name).from_json(given)
+            member.check_parameters()
+            expect(not judges or (place > 0 and member.judges), f"{name} cannot rank candidates")
+            member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
+            member.load_state(widened(under(f"member.{place}.", arrays)))
+            self.members_.append(member)
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        # `fit` plans by the examples that its own cut leaves, or by all of them.
+        cut = after_cut(shape, _cut_share(params["validation"], shape.points))
+        members = max(
+            (
+                _members_memory(plan, shape)
+                for planned in (shape, cut)
+                for plan in plans(params["members"], planned, params["budget"])
+            ),
+            key=lambda needs: sum(needs.values()),
+        )
+        return {
+            "the cut, and near duplicates across it": 4 * shape.data_bytes + 12 * shape.features,
+            **{purpose: params["ensemble"] * size for purpose, size in members.items()},
+        }
+
+
+def _cut_share(validation: float, n_examples: int) -> float:
+    """The share of the examples that is held out to learn the combination."""
+    return min(validation, MOST_VALIDATED / max(1, n_examples))
+
+
+def _members_memory(plan: list[Step], shape: Shape) -> dict[str, int]:
+    """Bytes that the members of a plan need, by member and purpose."""
+    needs: Counter[str] = Counter()
+    for name, given, *_ in plan:
+        method = method_class(name)
+        of = method.memory(shape, method(**given).get_params())
+        needs.update({f"{name}: {purpose}": size for purpose, size in of.items()})
+    return dict(needs)
+
+
+def _compacted(member: Method) -> dict[str, np.ndarray]:
+    """What a member learned, as it is kept."""
+    return compact(member.state(), member.full_precision)
+
+
+def fitted_state(
+    item: tuple[str, dict[str, Any], bool],
+    X: csr_matrix,
+    Y: csr_matrix,
+    taxonomy: Taxonomy | None,
+    valid_X: csr_matrix | None = None,
+    valid_Y: csr_matrix | None = None,
+    history: bool = False,
+) -> dict[str, np.ndarray]:
+    """What a member of this name and these settings learns: a task for an engine."""
+    name, settings, _ = item
+    valid = None if valid_X is None else (valid_X, valid_Y)
+    callbacks = [History()] if history else []
+    member = method_class(name)(**settings)
+    return finished_state(member.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
+
+
+def finished_state(member: Method) -> dict[str, np.ndarray]:
+    """Return the state of a fitted member with its history, which a state is without."""
+    history = json.dumps(getattr(member, "history_", None)).encode()
+    return {**member.state(), "history": np.frombuffer(history, np.uint8)}
+
+
+def take_finished(member: Method, arrays: Mapping[str, np.ndarray]) -> None:
+    """Give a member what `finished_state` returned."""
+    state = dict(arrays)
+    history = json.loads(bytes(state.pop("history")))
+    if history is not None:
+        member.history_ = history
+    member.load_state(state)

@@ -1,0 +1,3 @@
+from labelspace.methods.glas.method import GLaS
+
+__all__ = ["GLaS"]

@@ -1,0 +1,3 @@
+from labelspace.methods.hierarchicalxc.method import HierarchicalXC
+
+__all__ = ["HierarchicalXC"]

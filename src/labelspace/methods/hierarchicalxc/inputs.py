@@ -1,0 +1,126 @@
+"""What the classifiers of a tree see of an example: its features, a dense code of them, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_matrix, hstack
+
+from labelspace._core.sparse import unit_rows
+from labelspace.components.training_sizes import batch_of
+from labelspace.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+    from labelspace.methods.base import TrainingData
+    from labelspace.nn.autoencoder import Autoencoder
+    from labelspace.nn.encoder import Encoder
+    from labelspace.nn.row_tables import Together
+    from labelspace.nn.trainer import Batch
+
+INPUTS = ("raw", "code", "both")
+RATE = 2e-4  # of Adam: training begins near the end, and larger steps lead away from it
+EXACT, SAMPLES = 10_000, 5000  # up to so many features all are decoded, above so many zeros
+
+
+class Inputs:
+    """Turns features into the classifiers' inputs, sparse, each part of length 1.
+
+    encoder  gives the code; None where only features are seen
+    """
+
+    def __init__(self, kind: str, encoder: Encoder | None) -> None:
+        self.kind, self.encoder = kind, encoder
+
+    def __call__(self, X: csr_matrix) -> csr_matrix:
+        raw = unit_rows(X)
+        if self.encoder is None:
+            return raw
+        code = unit_rows(csr_matrix(self.encoder.encode(raw)))
+        return code if self.kind == "code" else csr_matrix(hstack([raw, code], "csr"))
+
+    def width(self, n_features: int) -> int:
+        """The number of inputs, for examples with so many features."""
+        if self.encoder is None:
+            return n_features
+        return self.encoder.dim + (n_features if self.kind == "both" else 0)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {} if self.encoder is None else self.encoder.arrays()
+
+    @classmethod
+    def restore(cls, kind: str, arrays: Mapping[str, np.ndarray], n_features: int) -> Inputs:
+        """From `arrays`, among which others may be."""
+        if kind == "raw":
+            return cls(kind, None)
+        from labelspace.nn.encoder import Encoder
+
+        own = {name: array for name, array in arrays.items() if name.startswith("encoder.")}
+        return cls(kind, Encoder.restore(own, n_features))
+
+
+def fit_encoder(
+    X: csr_matrix, widths: Sequence[int], epochs: int, seed: int, data: TrainingData
+) -> tuple[Encoder, list[dict[str, float]]]:
+    """The encoder of an autoencoder of the examples, and the history of its training.
+
+    With a single layer it is linear, and the leading singular directions of the examples are what
+    training would end at. With more layers they are where it begins.
+    """
+    from labelspace.nn.autoencoder import Autoencoder, Zeros
+    from labelspace.nn.trainer import Learner, Trainer
+
+    if X.shape[1] == 0:
+        raise InputError("X has no columns: there are no features to make a code of")
+    X = unit_rows(X)
+    limits = [widths[-1], *(width // 2 for width in widths[:-1])]
+    directions = _singular_directions(X, min(*limits, *X.shape), seed)
+    if len(widths) == 1:
+        return _linear(directions), []
+    rng = np.random.default_rng([seed, X.shape[1]])
+    autoencoder = Autoencoder.along(directions, widths, rng)
+    n_zeros = None if X.shape[1] <= EXACT else SAMPLES
+
+    def loss(batch: Batch) -> torch.Tensor:
+        return autoencoder.loss(X[batch.rows], Zeros.draw(X.shape[1], n_zeros, batch.rng))
+
+    trainer = Trainer(
+        epochs=epochs,
+        batch_size=batch_of(None, X.shape[0]),
+        seed=seed,
+        schedule="linear",
+        callbacks=data.callbacks,
+        identity=data.identity,
+    )
+    learner = Learner(autoencoder.tensors(), loss, _optimiser(autoencoder))
+    history = trainer.run(learner, X.shape[0])
+    return autoencoder.encoder, history
+
+
+def _singular_directions(X: csr_matrix, dim: int, seed: int) -> np.ndarray:
+    """(features, dim), the leading ones first."""
+    from sklearn.utils.extmath import randomized_svd
+
+    _, _, directions = randomized_svd(X, dim, n_iter=4, random_state=seed)
+    return np.ascontiguousarray(directions.T, np.float32)
+
+
+def _linear(directions: np.ndarray) -> Encoder:
+    from labelspace.nn.encoder import Encoder
+    from labelspace.nn.row_tables import SparseLinear
+
+    return Encoder(SparseLinear.frozen(directions), [])
+
+
+def _optimiser(autoencoder: Autoencoder) -> Together:
+    import torch
+
+    from labelspace.nn.row_tables import RowAdam, Together
+    from labelspace.nn.trainer import TorchOptimiser
+
+    rows = {name: (table, RATE) for name, table in autoencoder.tables().items()}
+    dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=RATE)
+    return Together({"rows": RowAdam(rows), "dense": TorchOptimiser(dense)})

@@ -1,0 +1,3 @@
+from labelspace.methods.hyperbolic.method import Hyperbolic
+
+__all__ = ["Hyperbolic"]

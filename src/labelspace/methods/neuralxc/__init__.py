@@ -1,0 +1,3 @@
+from labelspace.methods.neuralxc.method import NeuralXC
+
+__all__ = ["NeuralXC"]

@@ -1,0 +1,97 @@
+"""What NeuralXC minimises on a batch: loss (1) of Srinivasan et al."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from labelspace._core.sparse import unit_rows
+from labelspace.methods.neuralxc.network import Network
+from labelspace.nn.autoencoder import Zeros
+from labelspace.nn.losses import binary_loss, sigmoid_of
+from labelspace.nn.sampling import Candidates, CandidateSampler
+from labelspace.nn.trainer import Batch, Trainer
+from labelspace.runs.callbacks import Callback
+
+if TYPE_CHECKING:
+    from labelspace.methods.neuralxc.method import NeuralXC
+
+
+class BatchObjective(Callback):
+    """The loss of a batch, averaged over the networks; they share batches, not dropout."""
+
+    def __init__(
+        self, model: NeuralXC, networks: list[Network], X: csr_matrix, Y: csr_matrix
+    ) -> None:
+        self.model, self.networks, self.X, self.Y = model, networks, X, Y
+        few_features = X.shape[1] <= model.exact
+        self.n_zeros = None if few_features else model.samples
+        kind = "all" if Y.shape[1] <= model.exact else "uniform"
+        self.sampler = CandidateSampler(Y, kind, model.samples)  # type: ignore[arg-type]
+
+    def on_start(self, run: Trainer) -> None:
+        self.run = run
+
+    @property
+    def pretraining(self) -> bool:
+        """Whether the autoencoders are alone yet."""
+        return self.run.progress.epoch < self.model.pretrain
+
+    def __call__(self, batch: Batch) -> torch.Tensor:
+        X, Y = self.X[batch.rows], self.Y[batch.rows]
+        candidates = self.sampler.draw(Y, batch.rng)
+        zeros = Zeros.draw(X.shape[1], self.n_zeros, batch.rng)
+        losses = [
+            self._loss(network, X, Y, candidates, zeros, batch.rng) for network in self.networks
+        ]
+        return torch.stack(losses).mean()
+
+    def _loss(
+        self,
+        network: Network,
+        X: csr_matrix,
+        Y: csr_matrix,
+        candidates: Candidates,
+        zeros: Zeros,
+        rng: np.random.Generator,
+    ) -> torch.Tensor:
+        model, decoder = self.model, network.outputs.decoder
+        codes = network.inputs.encoder(dropped(X, model.keep, rng))
+        vectors = decoder.table.rows(candidates.labels)
+        rows = torch.from_numpy(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)))
+        columns = torch.from_numpy(candidates.columns(Y.indices))
+        weights = torch.from_numpy(1.0 / candidates.inclusion)
+        loss = torch.zeros(())
+        if not self.pretraining:
+            logits = decoder.activations(network.regressor(codes)) @ vectors.T
+            loss = loss + binary_loss(logits, rows, columns, negative_weights=weights)
+        if model.alpha > 0:
+            loss = loss + model.alpha * network.inputs.loss(X, zeros, codes)
+        if model.beta > 0:
+            label_codes = network.outputs.encoder(unit_rows(Y))
+            found = sigmoid_of(decoder.activations(label_codes) @ vectors.T)
+            loss = loss + model.beta * label_reconstruction(found, rows, columns, weights)
+        return loss
+
+
+def label_reconstruction(
+    found: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """|found - y|^2 of an average example; weights make the zeros of candidates stand for all."""
+    ones = found[rows, columns]
+    zeros = (found.square() * weights).sum(1).sum() - (ones.square() * weights[columns]).sum()
+    return (zeros + (1.0 - ones).square().sum()) / len(found)
+
+
+def dropped(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_matrix:
+    """X with a share of its non-zeros kept, and these raised to make up for the others."""
+    if keep == 1:
+        return X
+    kept = rng.random(X.nnz, np.float32) < keep
+    noisy = X.copy()
+    noisy.data = np.where(kept, X.data / np.float32(keep), np.float32(0.0))
+    noisy.eliminate_zeros()
+    return noisy

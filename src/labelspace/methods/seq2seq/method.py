@@ -1,0 +1,382 @@
+"""Seq2Seq: a T5 reads the text and writes the label's path (after Pathak, IIT Kharagpur 2024).
+
+An output is a path written level by level; its probability is the product over its tokens of
+
+    p(token | text, what is written)    among the tokens with which a valid path can go on
+
+and a label is as likely as the outputs that contain it, summed over the beams of a search through
+the trie of valid paths. An example with several paths is trained on each of them.
+
+Linear classifiers on the same tokens, whatever their order, stand beside it
+(`components/linear_companion.py`); wide=False leaves the T5 alone, as the paper has it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix, vstack
+
+from labelspace._core.arrays import under
+from labelspace._core.checks import are_numbers, expect
+from labelspace._core.sparse import checked_features, digest
+from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
+from labelspace.components.holdout import parts_of
+from labelspace.components.linear_companion import LISTED, Wide, wide_bytes
+from labelspace.components.training_sizes import batch_of
+from labelspace.data.dataset import Features
+from labelspace.errors import ParameterError
+from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.parameters import (
+    BATCH_SIZE,
+    METRIC,
+    PATIENCE,
+    SEED,
+    VALIDATION,
+    Parameter,
+    choice,
+    flag,
+    integer,
+    number,
+)
+from labelspace.methods.ranking import Ranking
+from labelspace.methods.seq2seq.beam_search import OFF, Writer
+from labelspace.methods.seq2seq.model import (
+    Bag,
+    Reading,
+    fetched_t5,
+    restored_t5,
+    small_t5,
+    t5_arrays,
+    vocabulary_of,
+)
+from labelspace.methods.seq2seq.objective import WritingObjective
+from labelspace.methods.seq2seq.outputs import Outputs, plan_outputs
+from labelspace.metrics.ranking import measure
+from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.runs.callbacks import listeners
+from labelspace.runs.history import watch
+from labelspace.search.tuning import evenly
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+    from labelspace.features.tokens import Tokens
+    from labelspace.runs.callbacks import Callback
+
+SMALL = "small"
+EXACT_BELOW = 20_000_000  # weights up to which prediction on a processor is in float64
+PREDICTED_AT_A_TIME = 32
+MOST_SCORED = 500  # examples of the validation cut that are looked at after each epoch
+CALIBRATED = 20  # labels of each validation example that calibration looks at
+
+
+class Seq2Seq(Method):
+    """A T5 that writes label paths; beams through the trie of valid ones give the ranking."""
+
+    name: ClassVar[str] = "seq2seq"
+    writes_labels: ClassVar[bool] = True  # `fit` takes their names as tokens
+    summary: ClassVar[str] = "a T5 that reads the text and writes the label's path"
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "model": Parameter(
+            "text", "a T5 to begin with: a directory or a hub name; small: a fresh one"
+        ),
+        "width": integer("of the fresh T5's states", low=1),
+        "layers": integer("of its encoder, and of its decoder", low=1),
+        "heads": integer("of its attention; they divide the width", low=1),
+        "dropout": number("in the fresh T5", low=0.0, high=0.9),
+        "max_tokens": integer("of a text; the rest is not read", low=1),
+        "vocabulary": integer("pieces of words that the tokenizer is trained to", low=100),
+        "prompt": Parameter("text", "what a text is put into, for {text}"),
+        "writing": choice(
+            "short: only tokens that decide between valid paths; whole: all tokens of a valid "
+            "path; free: whole, and not bound to valid paths",
+            *("short", "whole", "free"),
+        ),
+        "beams": integer("outputs followed at once for an example", low=1),
+        "paths": integer("outputs of an example that a step trains on at most", low=1),
+        "epochs": integer("passes over the training data at most", low=1),
+        "batch_size": BATCH_SIZE,
+        "lr": number("learning rate of AdamW", low=0.0),
+        "patience": PATIENCE,
+        "validation": VALIDATION,
+        "metric": METRIC,
+        "wide": flag("linear classifiers on the words of the text stand beside what is written"),
+        "precision": choice("of training", "float32", "bfloat16"),
+        "device": choice("auto: a GPU if there is one", "auto", "cpu", "cuda"),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        model: str = SMALL,
+        width: int = 128,
+        layers: int = 2,
+        heads: int = 4,
+        dropout: float = 0.1,
+        max_tokens: int = 48,
+        vocabulary: int = 8000,
+        prompt: str = "{text}",
+        writing: str = "short",
+        beams: int = 16,
+        paths: int = 4,
+        epochs: int = 20,
+        batch_size: int | None = None,
+        lr: float = 0.002,
+        patience: int = 3,
+        validation: float | None = None,
+        metric: str = "nDCG@5",
+        wide: bool = True,
+        precision: str = "float32",
+        device: str = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.width = width
+        self.layers = layers
+        self.heads = heads
+        self.dropout = dropout
+        self.max_tokens = max_tokens
+        self.vocabulary = vocabulary
+        self.prompt = prompt
+        self.writing = writing
+        self.beams = beams
+        self.paths = paths
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.patience = patience
+        self.validation = validation
+        self.metric = metric
+        self.wide = wide
+        self.precision = precision
+        self.device = device
+        self.seed = seed
+
+    def text_features(self) -> Tokens:
+        """How texts become rows for this model: token ids in order, by the model's tokenizer."""
+        from labelspace.features.tokens import Tokens
+
+        return Tokens(
+            max_tokens=self.max_tokens,
+            vocabulary=self.vocabulary,
+            source="" if self.model == SMALL else self.model,
+            prompt=self.prompt,
+        )
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        valid: tuple[Any, Any] | None = None,
+        taxonomy: Taxonomy | None = None,
+        callbacks: Sequence[Callback] = (),
+        label_names: Any = None,
+    ) -> Self:
+        """As every method; X may hold token ids in order, as `text_features` makes them.
+
+        label_names  (nodes of the taxonomy, or labels; places) token ids + 1 that write each one,
+                     as `Tokens.transform_names` makes them; without it each has its own token
+        """
+        names = None if label_names is None else as_csr(checked_features(label_names))
+        self._names = names
+        try:
+            return super().fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks)
+        finally:
+            del self._names
+
+    def _identity(
+        self,
+        X: Features,
+        Y: csr_matrix,
+        valid: tuple[Features, csr_matrix] | None = None,
+        taxonomy: Taxonomy | None = None,
+    ) -> str:
+        """Of the names that label paths are written with, too."""
+        return digest(super()._identity(X, Y, valid, taxonomy), self._names)
+
+    def _fit(self, data: TrainingData) -> None:
+        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
+        self.reading_ = Reading.of(X, self._names, self.max_tokens)
+        self.bag_ = Bag.of(self.reading_, X)
+        names = self._names if self.reading_.in_order else None
+        first_own = self.reading_.vocabulary
+        if self.model != SMALL:
+            first_own = max(first_own, vocabulary_of(self.model))
+        self.outputs_, has, n_tokens = plan_outputs(
+            Y, data.taxonomy, names, first_own, short=self.writing == "short"
+        )
+        self.calibration_, self.invalid_ = np.array([1.0, 0.0]), 0.0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.t5_ = self._begin(n_tokens, first_own).to(self._device())
+        self.writer_: Writer | None = None
+        self._train(X, has, Y, valid, data)
+        self.t5_.eval()
+        self.wide_: Wide | None = None
+        if valid is not None:
+            deep = self._calibrate(*valid, min(LISTED, Y.shape[1]))
+            if self.wide:
+                again, taxonomy = data.valid is None, data.taxonomy
+                bags, held = (self.bag_(X), Y), (self.bag_(valid[0]), valid[1])
+                parts = listeners(data.callbacks, "wide")
+                self.wide_ = Wide.fit(bags, held, deep, taxonomy, self.seed, again, parts)
+
+    def _begin(self, n_tokens: int, first_own: int) -> Any:
+        if self.model != SMALL:
+            return fetched_t5(self.model, n_tokens, first_own)
+        return small_t5(
+            n_tokens,
+            width=self.width,
+            layers=self.layers,
+            heads=self.heads,
+            dropout=self.dropout,
+        )
+
+    def _train(
+        self,
+        X: csr_matrix,
+        has: csr_matrix,
+        Y: csr_matrix,
+        valid: tuple[csr_matrix, csr_matrix] | None,
+        data: TrainingData,
+    ) -> None:
+        trainer = Trainer(
+            epochs=self.epochs,
+            batch_size=batch_of(self.batch_size, X.shape[0]),
+            seed=self.seed,
+            schedule="linear",
+            warmup=0.05,
+            patience=self.patience,
+            callbacks=data.callbacks,
+            identity=data.identity,
+        )
+        self.t5_.train()
+        adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.lr))
+        score = None if valid is None else lambda: self._score(*valid, Y)
+        watch(data.callbacks, self._rank_written, (X, Y), valid, most=MOST_SCORED)
+        objective = WritingObjective(self, X, has)
+        learner = Learner(dict(self.t5_.named_parameters()), objective, adam, score)
+        self.history_ = trainer.run(learner, X.shape[0])
+
+    def _device(self) -> str:
+        """Where to train."""
+        if self.device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ParameterError("seq2seq.device='cuda': there is no GPU that torch can use")
+        return self.device
+
+    def _writer(self) -> Writer:
+        """A copy of the model as it is now, made for prediction."""
+        model = copy.deepcopy(self.t5_).eval()
+        small = sum(weights.numel() for weights in model.parameters()) <= EXACT_BELOW
+        if small and model.shared.weight.device.type == "cpu":
+            # What float32 rounds depends on the batch; after float64 the scores are the same.
+            model = model.double()
+        return Writer(model, self.outputs_.trie, self.beams, self.writing == "free")
+
+    def _raw(self, writer: Writer, X: csr_matrix) -> tuple[csr_matrix, float]:
+        """Probabilities of labels before calibration, and the share of invalid first outputs."""
+        outputs, invalid = self.outputs_, 0
+        parts = [csr_matrix((0, outputs.carries.shape[1]), dtype=np.float32)]
+        for start in range(0, X.shape[0], PREDICTED_AT_A_TIME):
+            block = X[start : start + PREDICTED_AT_A_TIME]
+            beams = writer.write(*self.reading_(block))
+            first = beams.take(beams.best(1))
+            # An example without a finished output has written nothing valid either.
+            invalid += block.shape[0] - int(np.count_nonzero(first.state != OFF))
+            beams = beams.take(np.flatnonzero(beams.state != OFF))
+            found = outputs.trie.outputs[beams.state]
+            shape = (block.shape[0], outputs.carries.shape[0])
+            p = csr_matrix((np.exp(beams.score), (beams.example, found)), shape=shape)
+            parts.append(csr_matrix(p @ outputs.carries, dtype=np.float32))
+        return vstack(parts, format="csr"), invalid / max(1, X.shape[0])
+
+    def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
+        rows = evenly(X.shape[0], MOST_SCORED)
+        best = self._rank_written(X[rows], min(5, Y.shape[1]))
+        return measure(self.metric, best, Y[rows], Y_train)
+
+    def _rank_written(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by what the T5 of the moment writes alone; scores are not calibrated."""
+        return Ranking.from_sparse(self._raw(self._writer(), X)[0], k)
+
+    def _calibrate(self, X: csr_matrix, Y: csr_matrix, k: int) -> Ranking:
+        """By held-out examples; returns the k best labels of each."""
+        raw, self.invalid_ = self._raw(self._writer(), X)
+        best = Ranking.from_sparse(raw, min(CALIBRATED, Y.shape[1]))
+        self.calibration_ = fit_line(best.labels, log_odds(best.scores), Y)
+        return self._calibrated(Ranking.from_sparse(raw, k))
+
+    def _calibrated(self, best: Ranking) -> Ranking:
+        line = self.calibration_
+        return Ranking(best.labels, probabilities_of_shares(best.labels, best.scores, line))
+
+    def _predict(self, X: Features, k: int) -> Ranking:
+        if self.writer_ is None:
+            self.writer_ = self._writer()
+        raw, _ = self._raw(self.writer_, as_csr(X))
+        if self.wide_ is None:
+            return self._calibrated(Ranking.from_sparse(raw, k))
+        deep = self._calibrated(Ranking.from_sparse(raw, min(max(k, LISTED), self.n_labels_)))
+        return self.wide_.rank(self.bag_(as_csr(X)), deep, k)
+
+    def facts(self) -> dict[str, Any]:
+        weights = sum(weights.numel() for weights in self.t5_.parameters())
+        written = {
+            "weights": weights,
+            "outputs": len(self.outputs_.trie.walks),
+            "longest": max(len(walk) for walk in self.outputs_.trie.walks),
+            "invalid_share": self.invalid_,
+        }
+        return {"writing": written}
+
+    def state(self) -> dict[str, np.ndarray]:
+        reading, wide = self.reading_, {} if self.wide_ is None else self.wide_.state()
+        return {
+            **{f"wide.{name}": array for name, array in wide.items()},
+            **t5_arrays(self.t5_),
+            **{f"outputs.{name}": array for name, array in self.outputs_.state().items()},
+            "reading": np.array([reading.in_order, reading.vocabulary, reading.longest]),
+            "bag": self.bag_.idf,
+            "calibration": self.calibration_,
+            "invalid": np.array(self.invalid_),
+        }
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        # Where it was trained is no part of what was learned: without a GPU it runs without.
+        wanted = self.device != "cpu" and torch.cuda.is_available()
+        self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
+        n_tokens = self.t5_.get_input_embeddings().num_embeddings
+        self.outputs_ = Outputs.restore(under("outputs.", arrays), n_tokens, self.n_labels_)
+        in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
+        expect(1 <= vocabulary <= n_tokens and longest >= 1, "the tokens do not fit the network")
+        self.reading_ = Reading(bool(in_order), vocabulary, longest)
+        self.writer_ = None
+        self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
+        wide = under("wide.", arrays)
+        fits = are_numbers(self.bag_.idf, vocabulary) and are_numbers(arrays["calibration"], 2)
+        expect(fits, "the weights of the words do not fit the tokens")
+        width = vocabulary if in_order else self.n_features_in_
+        self.wide_ = Wide.restore(wide, width, self.n_labels_) if wide else None
+        self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])
+
+    @classmethod
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        batch, width = batch_of(params["batch_size"], shape.points), params["width"]
+        tokens = shape.features + shape.labels + params["vocabulary"]
+        states = batch * params["max_tokens"] * width * params["layers"]
+        needs = {"linear classifiers": wide_bytes(shape)} if params["wide"] else {}
+        return needs | {
+            "the data, cut in two": shape.data_bytes,
+            "token vectors, moments and the best so far": 24 * tokens * width,
+            "layers, moments and the best so far": 24 * 30 * params["layers"] * width**2,
+            "states of a batch": 4 * 40 * states,
+            "scores of a batch": 4 * 6 * batch * params["paths"] * min(tokens, shape.labels + 1000),
+        }

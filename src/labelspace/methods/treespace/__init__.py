@@ -1,0 +1,3 @@
+from labelspace.methods.treespace.method import TreeSpace
+
+__all__ = ["TreeSpace"]

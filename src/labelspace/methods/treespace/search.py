@@ -1,0 +1,240 @@
+"""Cluster search: best first from the root, scoring only children of nodes that may still matter.
+
+p(c | x) is the largest product of sigmoids along a way from the root to c, so a node is never
+likelier than its likeliest parent. The likeliest node in sight is opened first; when k labels are
+at least as likely as everything unopened, they are the k best of all, and search is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace._core.threads import over_rows
+from labelspace.components.calibration import fit_line, log_odds
+from labelspace.components.neighbour_blend import Blend
+from labelspace.methods.treespace.geometry import Geometry
+from labelspace.methods.treespace.nodes import Nodes
+from labelspace.methods.treespace.search_loops import close_rows, rank_rows
+from labelspace.methods.treespace.vectors import Layout
+from labelspace.search.voters import Voters
+
+CALIBRATED = 20  # labels of each validation example that calibration looks at
+LEANS = (0.25, 0.5, 1.0, 1.5)
+LEAN_COST = 0.1  # most that leaning may cost of the validation score, in percent
+SHORT_LIST = 16  # labels beyond the best that leaning may bring up
+NEUTRAL = np.array([1.0, 0.0, 0.0, 1.0, 0.0])  # numbers of a blend that leaves p as it is
+
+
+@dataclass(frozen=True, eq=False)
+class TreeIndex:
+    """All that search needs, as flat arrays.
+
+    flat    all nodes' points end to end; times the scale of their space if scored by inner product
+    starts  (nodes + 1,) where each node's point begins in `flat`
+    part    (nodes,) where the matching part of a query begins
+    bias    (nodes,)
+    slope   (nodes,) what a logit loses with distance in the ball; empty: scored by inner product
+    beam    most nodes whose children are looked at for an example; 0 is no bound
+    """
+
+    nodes: Nodes
+    flat: np.ndarray
+    starts: np.ndarray
+    part: np.ndarray
+    bias: np.ndarray
+    slope: np.ndarray
+    node_of: np.ndarray
+    beam: int
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.node_of)
+
+    @classmethod
+    def build(
+        cls,
+        nodes: Nodes,
+        layout: Layout,
+        vectors: list[np.ndarray],
+        scale: np.ndarray,
+        bias: np.ndarray,
+        n_labels: int,
+        beam: int,
+        geometry: Geometry,
+    ) -> TreeIndex:
+        """From vectors [s] of the nodes of each space s, scales of spaces and biases of nodes."""
+        starts, slope = _starts(layout), np.empty(0, np.float32)
+        in_flat = scale.astype(np.float32)
+        if geometry.reach > 0:
+            slope, in_flat = in_flat[layout.space], np.ones_like(in_flat)
+            bias = (bias + geometry.reach * slope).astype(np.float32)
+        flat = np.empty(starts[-1], np.float32)
+        for space, matrix in enumerate(vectors):
+            here = np.flatnonzero(layout.space == space)
+            places = starts[here][:, None] + np.arange(matrix.shape[1])
+            flat[places] = geometry.points(matrix[layout.row[here]]) * in_flat[space]
+        return cls.over(nodes, layout, flat, bias, slope, n_labels, beam)
+
+    @classmethod
+    def over(
+        cls,
+        nodes: Nodes,
+        layout: Layout,
+        flat: np.ndarray,
+        bias: np.ndarray,
+        slope: np.ndarray,
+        n_labels: int,
+        beam: int,
+    ) -> TreeIndex:
+        """Over points that lie end to end already."""
+        # Read-only as in a loaded model: of writable arrays the compiler makes a loop that rounds
+        # otherwise, and scores would change when a model is saved and loaded.
+        flat, bias, slope = (_read_only(array) for array in (flat, bias, slope))
+        node_of = np.full(n_labels, -1, np.int32)
+        carriers = np.flatnonzero(nodes.label >= 0)
+        node_of[nodes.label[carriers]] = carriers
+        part = layout.starts[np.maximum(layout.space, 0)]
+        return cls(nodes, flat, _starts(layout), part, bias, slope, node_of, beam)
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k likeliest labels of each example and their log odds; -1 pads."""
+        labels, scores, _ = self.rank(queries, k)
+        p = np.clip(scores.astype(np.float64), 1e-9, 1.0 - 1e-6)
+        return labels, np.log(p / (1.0 - p))
+
+    def rank(
+        self,
+        queries: np.ndarray,
+        k: int,
+        votes: Votes | None = None,
+        numbers: np.ndarray = NEUTRAL,
+        lean: np.ndarray | None = None,
+        exact: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The k best labels, their scores, and how many nodes were scored for each example.
+
+        votes    of near examples
+        numbers  as in `Blend`
+        lean     (labels,) added to the log odds of what is likeliest
+        exact    score every node: the reference
+        """
+        n = len(queries)
+        if votes is None:
+            votes = Votes.none(n)
+        labels = np.full((n, k), -1, np.int64)
+        scores = np.zeros((n, k), np.float32)
+        scored = np.zeros(n, np.int64)
+        nodes = self.nodes
+        short = k if lean is None else min(k + SHORT_LIST, self.n_labels)
+        added = np.zeros(self.n_labels, np.float32) if lean is None else lean
+
+        def block(start: int, stop: int) -> None:
+            rank_rows(
+                *(queries[start:stop], (self.flat, self.starts, self.part, self.bias, self.slope)),
+                *(nodes.down.indptr, nodes.down.indices, nodes.up.indptr, nodes.up.indices),
+                *(nodes.ancestors.indptr, nodes.ancestors.indices, nodes.label, self.node_of),
+                *(votes.rows[start:stop], votes.cosines[start:stop], votes.ends, votes.labels),
+                *(numbers, added, short, -1 if exact else self.beam),
+                *(labels[start:stop], scores[start:stop], scored[start:stop]),
+            )
+
+        over_rows(n, block, block=64)
+        return labels, scores, scored
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+def _starts(layout: Layout) -> np.ndarray:
+    dims = np.asarray(layout.dims)[layout.space]
+    dims[0] = 0  # the root has no vector
+    return np.concatenate([[0], np.cumsum(dims)])
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Near examples of each row, -1 pads, their cosines, and all examples' labels as CSR."""
+
+    rows: np.ndarray
+    cosines: np.ndarray
+    ends: np.ndarray
+    labels: np.ndarray
+
+    @classmethod
+    def none(cls, n: int) -> Votes:
+        nobody = np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
+        return cls(*nobody, np.zeros(1, np.int32), np.empty(0, np.int32))
+
+
+class TreeBlend(Blend):
+    """Ranks labels by tree and voters together; see `Blend` for the numbers.
+
+    lean  (labels,) added to the log odds: a label is never likelier than its parents, so the rare
+          ones would always come last, even where all are all but certain
+    """
+
+    index: TreeIndex  # type: ignore[assignment]  # it searches as an InnerProductIndex does
+
+    def __init__(
+        self,
+        index: TreeIndex,
+        voters: Voters | None,
+        neighbours: int,
+        numbers: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(index, voters, neighbours, numbers)  # type: ignore[arg-type]  # as above
+        self.lean: np.ndarray | None = None
+
+    def fit_lean(
+        self,
+        vectors: np.ndarray,
+        queries: np.ndarray,
+        Y: csr_matrix,
+        score: Callable[[np.ndarray, np.ndarray], float],
+        rarity: np.ndarray,
+    ) -> None:
+        """Lean to rare labels as far as it costs next to nothing of the validation score."""
+        k = min(5, Y.shape[1])
+        least = score(*self.rank(vectors, queries, k)) - LEAN_COST
+        for amount in LEANS:
+            before, self.lean = self.lean, (amount * rarity).astype(np.float32)
+            if score(*self.rank(vectors, queries, k)) < least:
+                self.lean = before
+                break
+        self.calibrate(vectors, queries, Y)
+
+    def calibrate(self, vectors: np.ndarray, queries: np.ndarray, Y: csr_matrix) -> None:
+        """The last line anew, for scores as they are with the lean."""
+        labels, scores = self.rank(vectors, queries, min(CALIBRATED, Y.shape[1]))
+        slope, offset = fit_line(labels, log_odds(scores), Y)
+        self.numbers[4] = slope * self.numbers[4] + offset
+        self.numbers[3] *= slope
+
+    def rank(
+        self, vectors: np.ndarray, queries: np.ndarray, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        votes = None
+        if self.voters is not None and self.numbers[2] > 0:
+            near = self.voters.nearest(vectors, self.neighbours)
+            votes = Votes(*near, self.voters.Y.indptr, self.voters.Y.indices)
+        labels, scores, _ = self.index.rank(queries, k, votes, self.numbers, self.lean)
+        return labels, scores
+
+
+def with_ancestors(
+    labels: np.ndarray, scores: np.ndarray, ends: np.ndarray, ancestors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ranking with each label's ancestors before it, at least as likely as it is.
+
+    ends, ancestors  those of label l are ancestors[ends[l]:ends[l + 1]], the topmost first
+    """
+    closed = np.full_like(labels, -1), np.zeros_like(scores)
+    close_rows(labels, scores, ends, ancestors, *closed)
+    return closed

@@ -1,0 +1,1 @@
+"""Arithmetic on rankings: metrics, thresholds, reliability, levels."""

@@ -1,0 +1,252 @@
+"""How good a ranking is: precision, nDCG, recall, their propensity-scored forms, coverage, F1.
+
+Each metric and each corner case (rows without labels, short rankings, unseen labels) is defined
+in docs/metrics.md. Everything is counted from the non-zeros of the label matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace._core.sparse import checked_labels
+from labelspace.data.stats import label_bands
+from labelspace.errors import InputError, ParameterError
+from labelspace.labels.propensity import LabelCounts, inverse_propensities
+
+BANDS = ("head", "torso", "tail")
+
+
+class RankedLabels(Protocol):
+    """What `evaluate` needs of a ranking: labels best first, -1 where there is none."""
+
+    @property
+    def labels(self) -> np.ndarray: ...
+
+    @property
+    def scores(self) -> np.ndarray: ...
+
+
+def measure(metric: str, ranking: RankedLabels, Y_test: Any, Y_train: Any = None) -> float:
+    """One metric alone, as "P@1"; a method chooses by it on its validation cut."""
+    k = int(metric.partition("@")[2])
+    counted = Y_train if metric.startswith("PS") else None  # no other metric needs the counts
+    return float(evaluate(ranking, Y_test, counted, ks=(k,), bands=False)[metric])
+
+
+def evaluate(
+    ranking: RankedLabels,
+    Y_test: Any,
+    Y_train: Any = None,
+    *,
+    ks: Sequence[int] = (1, 3, 5),
+    propensity: tuple[float, float] = (0.55, 1.5),
+    propensity_from: Literal["train", "test"] = "train",
+    threshold: float | None = None,
+    bands: bool = True,
+) -> dict[str, Any]:
+    """All metrics in percent: {"P@1": 63.2, ..., "bands": {"tail": {"recall@5": 31.0, ...}}}.
+
+    ranking          .labels and .scores, both (n, k)
+    Y_test, Y_train  CSR label matrices, whose widths may differ; LabelCounts will do for training
+    propensity       the constants (a, b) of `inverse_propensities`
+    propensity_from  which labels are counted for PSP and PSnDCG; figures of the two never compare
+    threshold        also give F1 of the labels whose score is at least this
+    bands            also give every metric for head, torso and tail labels
+
+    PSP, PSnDCG and bands need the training labels and are left out without them; a band that no
+    test row has labels of is left out too.
+    """
+    _check_options(ks, propensity_from, threshold)
+    case = _Case.of(ranking, Y_test)
+    known = Y_train is None or isinstance(Y_train, LabelCounts)
+    if not known:
+        _check_matrix("Y_train", Y_train)
+    train = Y_train if known else LabelCounts.of(Y_train)
+    counted = LabelCounts.of(case.truth) if propensity_from == "test" else train
+    n_labels = max(case.n_labels, 0 if train is None else len(train.counts))
+    weights = None
+    if counted is not None:
+        weights = inverse_propensities(counted.widened(n_labels), counted.n_points, *propensity)
+
+    def scores_of(part: _Case, among: np.ndarray) -> dict[str, float]:
+        found = part.at_ks(ks, weights)
+        # F1 needs the rows that a band has no true labels in: a wrong label there is an error.
+        return found if threshold is None else found | case.f1(threshold, among)
+
+    result: dict[str, Any] = scores_of(case, np.ones(n_labels, dtype=bool))
+    if bands and train is not None:
+        result["bands"] = {}
+        band_of = label_bands(train.widened(n_labels))
+        for band, name in enumerate(BANDS):
+            part = case.within(band_of == band)
+            if len(part.hits):
+                result["bands"][name] = scores_of(part, band_of == band)
+    return result
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A ranking laid beside the truth.
+
+    labels, scores  (n, k), as ranked
+    hits            (n, k), True where the label is a true one
+    truth           (n, L) CSR of the true labels
+    """
+
+    labels: np.ndarray
+    scores: np.ndarray
+    hits: np.ndarray
+    truth: csr_matrix
+
+    @classmethod
+    def of(cls, ranking: RankedLabels, Y_test: Any) -> _Case:
+        labels, scores = np.asarray(ranking.labels), np.asarray(ranking.scores)
+        _check_matrix("Y_test", Y_test)
+        truth = checked_labels(Y_test, Y_test.shape[0])
+        _check_ranking(labels, scores, truth)
+        labels = labels.astype(np.int64, copy=False)
+        return cls(labels, scores, _hits(labels, truth), truth)
+
+    @property
+    def n_labels(self) -> int:
+        return int(max(self.truth.shape[1], self.labels.max(initial=-1) + 1))
+
+    def within(self, among: np.ndarray) -> _Case:
+        """The rows that have true labels among these, with only these as truth and as hits."""
+        cells = among[self.truth.indices]
+        n_true = np.bincount(_rows(self.truth)[cells], minlength=len(self.hits))
+        rows = n_true > 0
+        indptr = np.concatenate(([0], np.cumsum(n_true[rows])))
+        parts = (self.truth.data[cells], self.truth.indices[cells], indptr)
+        labels = self.labels[rows]
+        return _Case(
+            labels=labels,
+            scores=self.scores[rows],
+            hits=self.hits[rows] & among[labels],
+            truth=csr_matrix(parts, shape=(len(indptr) - 1, self.truth.shape[1])),
+        )
+
+    def at_ks(self, ks: Sequence[int], weights: np.ndarray | None) -> dict[str, float]:
+        """The metrics at each k; the propensity-scored ones if labels have weights."""
+        n_true = np.diff(self.truth.indptr)
+        discounts = 1.0 / np.log2(np.arange(2, max(ks) + 2))
+        ideal = np.concatenate(([np.inf], np.cumsum(discounts)))  # no true labels: nDCG is 0
+        n_occurring = _n_distinct(self.truth.indices)
+        scores: dict[str, dict[int, Any]] = {
+            name: {} for name in ("P", "nDCG", "recall", "coverage", "PSP", "PSnDCG")
+        }
+        if weights is not None:
+            gains = np.where(self.hits[:, : max(ks)], weights[self.labels[:, : max(ks)]], 0.0)
+            best_gains = _best_weights(self.truth, weights, max(ks))
+        for k in ks:
+            hits = self.hits[:, :k]
+            found = hits.sum(axis=1)
+            norm = ideal[np.minimum(n_true, k)]
+            scores["P"][k] = np.mean(found / k)
+            scores["nDCG"][k] = np.mean(_discounted(hits, discounts) / norm)
+            scores["recall"][k] = np.mean(found / np.maximum(n_true, 1))
+            scores["coverage"][k] = _n_distinct(self.labels[:, :k][hits]) / n_occurring
+            if weights is not None:
+                got, best = gains[:, :k], best_gains[:, :k]
+                scores["PSP"][k] = got.sum() / best.sum()
+                scores["PSnDCG"][k] = np.sum(_discounted(got, discounts) / norm) / np.sum(
+                    _discounted(best, discounts) / norm
+                )
+        return {
+            f"{name}@{k}": 100.0 * float(value)
+            for name, at_k in scores.items()
+            for k, value in at_k.items()
+        }
+
+    def f1(self, threshold: float, among: np.ndarray) -> dict[str, float]:
+        """F1 of the labels whose score reaches the threshold, counted for `among` alone."""
+        chosen = (self.scores >= threshold) & (self.labels >= 0)
+        n = len(among)
+        right = np.bincount(self.labels[chosen & self.hits], minlength=n)[among]
+        named = np.bincount(self.labels[chosen], minlength=n)[among]
+        named += np.bincount(self.truth.indices, minlength=n)[among]
+        present = named > 0
+        per_label = 2.0 * right[present] / named[present]
+        return {
+            "micro-F1": 100.0 * float(2.0 * right.sum() / named.sum()),
+            "macro-F1": 100.0 * float(per_label.mean()),
+        }
+
+
+def _hits(labels: np.ndarray, truth: csr_matrix) -> np.ndarray:
+    """Which cells of a ranking name a true label, by one search among (row, label) keys."""
+    width = max(truth.shape[1], int(labels.max(initial=-1)) + 1)
+    known = _rows(truth) * width + truth.indices
+    asked = np.arange(len(labels), dtype=np.int64)[:, None] * width + labels
+    places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    return np.asarray((known[places] == asked) & (labels >= 0))
+
+
+def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:
+    """(n, k): the largest weights among each row's true labels, descending, then zeros."""
+    order = np.argsort(-weights, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    rows = _rows(truth)
+    keys = np.sort(rows * len(order) + rank[truth.indices])
+    place = np.arange(len(keys)) - truth.indptr[rows]
+    kept = place < k
+    best = np.zeros((truth.shape[0], k))
+    best[rows[kept], place[kept]] = weights[order[keys[kept] % len(order)]]
+    return best
+
+
+def _discounted(gains: np.ndarray, discounts: np.ndarray) -> np.ndarray:
+    """Each row's gains, weighted by their place."""
+    return np.asarray(gains @ discounts[: gains.shape[1]])
+
+
+def _rows(matrix: csr_matrix) -> np.ndarray:
+    """The row of each non-zero."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
+def _n_distinct(labels: np.ndarray) -> int:
+    return int(np.count_nonzero(np.bincount(labels)))
+
+
+def _check_matrix(name: str, Y: Any) -> None:
+    if getattr(Y, "ndim", None) != 2:  # lists too: they might hold ids, or a row of 0 and 1 each
+        raise InputError(
+            f"{name} must be a sparse or dense matrix (examples, labels), got "
+            f"{type(Y).__name__}; lists of label ids become one by scikit-learn's "
+            "MultiLabelBinarizer(classes=range(n_labels), sparse_output=True).fit_transform(lists)"
+        )
+
+
+def _check_ranking(labels: np.ndarray, scores: np.ndarray, truth: csr_matrix) -> None:
+    if labels.ndim != 2 or labels.dtype.kind not in "iu" or scores.shape != labels.shape:
+        raise InputError(
+            "a ranking needs integer labels and scores of one shape (n, k), got "
+            f"{labels.dtype} {labels.shape} and {scores.shape}"
+        )
+    if len(labels) != truth.shape[0]:
+        raise InputError(f"the ranking has {len(labels)} rows and Y_test has {truth.shape[0]}")
+    if truth.nnz == 0:
+        raise InputError("Y_test holds no label: there is nothing to compare the ranking with")
+    if labels.min(initial=0) < -1:
+        raise InputError(f"label {labels.min()} in the ranking: ids start at 0, and -1 is no label")
+    ordered = np.sort(labels, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if twice.any():
+        row, place = np.argwhere(twice)[0]
+        raise InputError(f"row {row} of the ranking names label {ordered[row, place]} twice")
+
+
+def _check_options(ks: Sequence[int], propensity_from: str, threshold: float | None) -> None:
+    if not ks or any(not isinstance(k, int | np.integer) or k < 1 for k in ks):
+        raise ParameterError(f"ks={ks!r}: expected integers of at least 1")
+    if propensity_from not in ("train", "test"):
+        raise ParameterError(f"propensity_from={propensity_from!r}: expected 'train' or 'test'")
+    if threshold is not None and not 0.0 <= threshold <= 1.0:
+        raise ParameterError(f"threshold={threshold!r}: expected a number from 0 to 1, or None")

@@ -1,0 +1,68 @@
+"""Do scores mean what they say: of labels scored 0.7, are seven in ten true?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labelspace.errors import ParameterError
+from labelspace.metrics.pairs import Pairs
+from labelspace.metrics.ranking import RankedLabels
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Pairs of example and label by their score, in bins of equal width.
+
+    counts  (bins,) how many pairs
+    scores  (bins,) their mean score, 0 where there are none
+    hits    (bins,) the share of them that is true, 0 where there are none
+    """
+
+    counts: np.ndarray
+    scores: np.ndarray
+    hits: np.ndarray
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error: mean distance of score and share; NaN without pairs."""
+        if not self.counts.any():
+            return float("nan")
+        return float(np.average(np.abs(self.scores - self.hits), weights=self.counts))
+
+    def facts(self) -> dict[str, Any]:
+        """For JSON: the error in percent, None without pairs, and every bin that holds pairs."""
+        width = 1.0 / len(self.counts)
+        bins = [
+            {
+                "from": round(place * width, 6),
+                "to": round((place + 1) * width, 6),
+                "pairs": int(self.counts[place]),
+                "score": float(self.scores[place]),
+                "true": float(self.hits[place]),
+            }
+            for place in np.flatnonzero(self.counts).tolist()
+        ]
+        error = 100.0 * self.ece if bins else None
+        return {"ECE": error, "pairs": int(self.counts.sum()), "bins": bins}
+
+
+def reliability(
+    ranking: RankedLabels, Y: Any, k: int | None = None, bins: int = BINS
+) -> Reliability:
+    """How the scores of a ranking's first k labels (None: all) agree with the true labels Y."""
+    if bins < 1:
+        raise ParameterError(f"bins={bins}: expected an integer of at least 1")
+    pairs = Pairs.of(ranking, Y, k)
+    # A score of 1 belongs to the last bin.
+    place = np.minimum((pairs.scores.astype(np.float64) * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(place, minlength=bins)
+    scores, hits = (
+        np.bincount(place, weights=values, minlength=bins) / np.maximum(counts, 1)
+        for values in (pairs.scores, pairs.hits)
+    )
+    return Reliability(counts, scores, hits)

@@ -1,0 +1,1 @@
+"""What users keep: the Tagger, how it is trained, saved and evaluated."""

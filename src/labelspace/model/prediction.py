@@ -1,0 +1,269 @@
+"""Labels for a file of examples, batch by batch, as JSON lines, CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+from labelspace._core.plain import plain_json
+from labelspace._core.streams import replacing
+from labelspace.data.columns import PATH_JOINT
+from labelspace.data.levels import KIND_JOINT, Levels
+from labelspace.errors import ParameterError
+from labelspace.methods.ranking import Ranking
+from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
+from labelspace.metrics.levels import likeliest_paths
+from labelspace.model.tags import Tag
+
+if TYPE_CHECKING:
+    from labelspace.data.dataset import Dataset
+    from labelspace.model.tagger import Tagger
+
+FORMATS = ("jsonl", "csv", "parquet")
+SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another
+_DIGITS = 6  # of a score
+_COLUMNS = ("id", "labels", "scores")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The labels of one example.
+
+    id      as given, or the number of the row, counted from 1
+    levels  its likeliest label per level and per other kind, None where there is none; empty if
+            no path was wanted
+    """
+
+    id: str
+    tags: list[Tag]
+    levels: dict[str, str | None] = field(default_factory=dict)
+
+
+class Paths:
+    """Chooses for each example the likeliest path, and the likeliest label of every other kind."""
+
+    def __init__(self, tagger: Tagger) -> None:
+        if tagger.taxonomy is None:
+            raise ParameterError(
+                "likeliest path: the model has no taxonomy; train it with --path columns, or with "
+                "hierarchy.tsv beside the data"
+            )
+        self.names = tagger.label_names
+        self.levels = Levels.build(tagger.taxonomy, tagger.label_names)
+        self.on_path = self.levels.on_path
+        # A kind of labels may be named like a column that is written anyway.
+        self.columns = tuple(
+            f"{name} label" if name in _COLUMNS else name for name in self.levels.names
+        )
+
+    def of(self, ranking: Ranking) -> list[dict[str, str | None]]:
+        """Return a label name or None per level, the root first, without what stands above it."""
+        chosen = likeliest_paths(ranking, self.levels)
+        return [self._named(chosen.indices[start:end]) for start, end in pairwise(chosen.indptr)]
+
+    def split(self, levels: dict[str, str | None]) -> dict[str, Any]:
+        """Return the path as a list, and the labels of other kinds by kind, for JSON."""
+        names = list(levels.values())
+        path = [name for name in names[: self.levels.depth] if name is not None]
+        kinds = self.levels.names[self.levels.depth :]
+        others = dict(zip(kinds, names[self.levels.depth :], strict=True))
+        return {"path": path, "kinds": others} if others else {"path": path}
+
+    def _named(self, labels: np.ndarray) -> dict[str, str | None]:
+        found: dict[str, str | None] = dict.fromkeys(self.columns)
+        above = ""
+        for label in sorted(labels.tolist(), key=self.levels.of.__getitem__):
+            place, name = self.levels.of[label], self.names[label]
+            level = self.columns[place]
+            if self.on_path[label]:
+                short = name.removeprefix(above + PATH_JOINT)
+                above = name
+            else:
+                short = name.removeprefix(self.levels.names[place] + KIND_JOINT)
+            # In a taxonomy with several parents per label a level may have several labels.
+            found[level] = short if found[level] is None else f"{found[level]}{SEPARATOR}{short}"
+        return found
+
+
+def predict_file(
+    tagger: Tagger,
+    batches: Iterable[Dataset],
+    out: str | Path | None,
+    *,
+    k: int,
+    least: float,
+    format: str | None,
+    likeliest_path: bool,
+    on_batch: Callable[[int], None],
+) -> int:
+    """Write the answers for all batches and return how many there are."""
+    paths = Paths(tagger) if likeliest_path else None
+    separator = tagger.columns.label_separator or SEPARATOR
+    kind = checked_format(out, format)
+    done = 0
+    with _opened(out) as stream, _writer(kind, stream, paths, separator) as writer:
+        for batch in batches:
+            writer.write(list(_answers(tagger, batch, done, k, least, paths)))
+            done += len(batch)
+            on_batch(done)
+    return done
+
+
+def checked_format(out: str | Path | None, format: str | None) -> str:
+    """Return the format to write: as given, or by the name of the file, or JSON lines."""
+    if format is not None and format not in FORMATS:
+        raise ParameterError(f"format={format!r}: expected one of {', '.join(FORMATS)}")
+    name = "" if out is None else Path(out).name.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix
+    found = format or {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
+    if found == "parquet" and name.endswith(".gz"):
+        raise ParameterError(f"{out}: Parquet is compressed inside; leave out .gz")
+    return found
+
+
+def _answers(
+    tagger: Tagger, batch: Dataset, before: int, k: int, least: float, paths: Paths | None
+) -> Iterator[Answer]:
+    ranking = tagger.predict(batch, k if paths is None else max(k, RANKED_FOR_PATHS))
+    levels: Iterable[dict[str, str | None]] = ({} for _ in range(len(batch)))
+    if paths is not None:
+        levels = paths.of(ranking)
+        ranking = Ranking(ranking.labels[:, :k], ranking.scores[:, :k])
+    ids = batch.ids if batch.ids is not None else [""] * len(batch)
+    named = tagger.name_ranking(ranking, least)
+    for row, (given, tags, chosen) in enumerate(zip(ids, named, levels, strict=True), before + 1):
+        yield Answer(str(given or row), tags, chosen)
+
+
+@contextmanager
+def _opened(out: str | Path | None) -> Iterator[IO[bytes]]:
+    """Open a file that appears under its name only when it is whole, or standard output."""
+    if out is not None:
+        with replacing(out) as stream:
+            yield stream
+        return
+    sys.stdout.flush()
+    yield getattr(sys.stdout, "buffer", None) or cast(IO[bytes], _TextOnly(sys.stdout))
+    sys.stdout.flush()
+
+
+class _TextOnly(io.RawIOBase):
+    """Standard output of a notebook, which takes text alone."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.stream.write(bytes(content).decode("utf-8"))
+        return len(content)
+
+
+class _Writer(Protocol):
+    def write(self, answers: list[Answer]) -> None: ...
+
+
+@contextmanager
+def _writer(kind: str, stream: IO[bytes], paths: Paths | None, separator: str) -> Iterator[_Writer]:
+    if kind == "jsonl":
+        yield _JsonLines(stream, paths)
+    elif kind == "csv":
+        yield _Csv(stream, paths, separator)
+    else:
+        import pyarrow.parquet as pq
+
+        schema = _schema(paths)
+        with pq.ParquetWriter(stream, schema, write_page_checksum=True) as file:
+            yield _Parquet(file, schema)
+
+
+class _JsonLines:
+    def __init__(self, stream: IO[bytes], paths: Paths | None) -> None:
+        self.stream, self.paths = stream, paths
+
+    def write(self, answers: list[Answer]) -> None:
+        for answer in answers:
+            record: dict[str, Any] = {
+                "id": answer.id,
+                "labels": [
+                    {"name": tag.name, "score": round(tag.score, _DIGITS)} for tag in answer.tags
+                ],
+            }
+            if self.paths is not None:
+                record |= self.paths.split(answer.levels)
+            line = plain_json(json.dumps(record, ensure_ascii=False))
+            self.stream.write(f"{line}\n".encode())
+        self.stream.flush()
+
+
+class _Csv:
+    def __init__(self, stream: IO[bytes], paths: Paths | None, separator: str) -> None:
+        self.stream, self.separator = stream, separator
+        self._write([[*_COLUMNS, *(() if paths is None else paths.columns)]])
+
+    def write(self, answers: list[Answer]) -> None:
+        self._write(
+            [
+                answer.id,
+                self._cell([tag.name for tag in answer.tags]),
+                self.separator.join(str(round(tag.score, _DIGITS)) for tag in answer.tags),
+                *(name or "" for name in answer.levels.values()),
+            ]
+            for answer in answers
+        )
+
+    def _cell(self, names: list[str]) -> str:
+        # A name that holds the separator would be read as two: such cells are JSON lists.
+        if any(self.separator in name or name.startswith("[") for name in names):
+            return json.dumps(names, ensure_ascii=False)
+        return self.separator.join(names)
+
+    def _write(self, rows: Iterable[list[str]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        self.stream.write(text.getvalue().encode("utf-8"))
+        self.stream.flush()
+
+
+class _Parquet:
+    def __init__(self, file: Any, schema: Any) -> None:
+        self.file, self.schema = file, schema
+
+    def write(self, answers: list[Answer]) -> None:
+        import pyarrow as pa
+
+        rows = [
+            {
+                "id": answer.id,
+                "labels": [tag.name for tag in answer.tags],
+                "scores": [tag.score for tag in answer.tags],
+                **answer.levels,
+            }
+            for answer in answers
+        ]
+        self.file.write_table(pa.Table.from_pylist(rows, self.schema))
+
+
+def _schema(paths: Paths | None) -> Any:
+    import pyarrow as pa
+
+    fields = [
+        ("id", pa.string()),
+        ("labels", pa.list_(pa.string())),
+        ("scores", pa.list_(pa.float32())),
+    ]
+    if paths is not None:
+        fields += [(name, pa.string()) for name in paths.columns]
+    return pa.schema(fields)

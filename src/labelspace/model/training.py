@@ -1,0 +1,198 @@
+"""From a file of examples to a Tagger."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from labelspace.data import Columns, read
+from labelspace.data.dataset import Dataset, Features
+from labelspace.data.levels import Levels
+from labelspace.data.stats import statistics
+from labelspace.errors import ParameterError
+from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
+from labelspace.labels.propensity import LabelCounts
+from labelspace.methods import DEFAULT_METHOD
+from labelspace.methods.base import Method, Shape
+from labelspace.methods.registry import method_class
+from labelspace.metrics import thresholds
+from labelspace.model.memory import needed_bytes, refuse_if_too_large
+from labelspace.model.tagger import Source, Tagger, with_labels_first
+from labelspace.runs.callbacks import Callback
+from labelspace.runs.history import History, curves_of
+from labelspace.runs.progress import ProgressBar, Stages, interactive, progress_bar
+
+logger = logging.getLogger(__name__)
+
+_HELD_OUT = 0.1  # of the training data, where a threshold is wanted and no data are given for it
+
+
+def train(
+    source: Source,
+    *,
+    method: str | Method = DEFAULT_METHOD,
+    features: str | TextFeatures | None = None,
+    valid: Source | None = None,
+    threshold_for: str | None = None,
+    columns: Columns | None = None,
+    callbacks: Sequence[Callback] = (),
+    on_stage: Callable[[str], None] | None = None,
+    progress: bool | None = None,
+    **params: Any,
+) -> Tagger:
+    """Train a Tagger; further keywords are parameters of the method.
+
+    source         a file, a DataFrame or list of dictionaries, or a Dataset
+    method         its name, or an instance, whose parameters are used
+    features       how texts become rows: tfidf, chars, hashing, tokens, static, word2vec,
+                   sentences:DIR, a sum such as tfidf+static, or none; None is the method's own way
+    valid          held-out data for early stopping; methods cut their own from the training data
+                   if None
+    threshold_for  also choose a threshold for this goal (see `Tagger.choose_threshold`) on the
+                   held-out data, which are a tenth of the training data if `valid` is None
+    columns        which columns of a table mean what; the model keeps them
+    on_stage       called with a few words on what begins
+    progress       show stages and bars on standard error; None: in terminals and notebooks,
+                   unless `on_stage` is given
+    """
+    model = _created(method, params)
+    if threshold_for is not None:
+        thresholds.check_goal(threshold_for)
+    _warn_of_absent_members(model)
+    if not (on_stage is None and interactive() if progress is None else progress):
+        tell = on_stage or (lambda _: None)
+        return _train(source, model, features, valid, threshold_for, columns, callbacks, tell)
+    with progress_bar() as display:
+        stages = Stages()
+        callbacks = [*callbacks, ProgressBar(display)]
+        tagger = _train(source, model, features, valid, threshold_for, columns, callbacks, stages)
+        stages("")
+    return tagger
+
+
+def _train(
+    source: Source,
+    model: Method,
+    features: str | TextFeatures | None,
+    valid: Source | None,
+    threshold_for: str | None,
+    columns: Columns | None,
+    callbacks: Sequence[Callback],
+    on_stage: Callable[[str], None],
+) -> Tagger:
+    on_stage("reading")
+    dataset = _as_dataset(source, columns)
+    held_out = None if valid is None else _as_dataset(valid, columns, dataset.names())
+    if threshold_for is not None and held_out is None:
+        dataset, held_out = dataset.split(_HELD_OUT, seed=model.get_params().get("seed", 0))
+    on_stage("computing features")
+    pipeline, X, facts = _fit_features(dataset, model, features)
+    on_stage("loading libraries, checking memory")  # what is loaded takes longer than the check
+    refuse_if_too_large(model, Shape.of(X, dataset.labels))
+    on_stage(f"training {model.name}")
+    start = time.monotonic()
+    model.fit(
+        X,
+        dataset.labels,
+        # Labels that training never saw cannot be learned and would only blur the stopping rule.
+        valid=None
+        if held_out is None
+        else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
+        taxonomy=dataset.taxonomy,
+        callbacks=callbacks,
+        **({"label_names": pipeline.label_names(dataset)} if model.writes_labels else {}),
+    )
+    facts["seconds"] = round(time.monotonic() - start, 3)
+    tagger = _fitted_tagger(dataset, pipeline, model, facts)
+    tagger.columns = columns or Columns()
+    if any(isinstance(callback, History) for callback in callbacks):
+        tagger.history = curves_of(model)
+    if threshold_for is not None and held_out is not None:
+        on_stage("choosing a threshold")
+        tagger.choose_threshold(held_out, threshold_for)
+    return tagger
+
+
+def needed_memory(
+    source: Source,
+    *,
+    method: str | Method = DEFAULT_METHOD,
+    features: str | TextFeatures | None = None,
+    columns: Columns | None = None,
+    **params: Any,
+) -> dict[str, int]:
+    """Estimate the bytes that `train` would take at its peak, by purpose."""
+    model = _created(method, params)
+    dataset = _as_dataset(source, columns)
+    _, X, _ = _fit_features(dataset, model, features)
+    return needed_bytes(model, Shape.of(X, dataset.labels))
+
+
+def _created(method: str | Method, params: dict[str, Any]) -> Method:
+    """Return a new model with checked parameters."""
+    if isinstance(method, Method):
+        if params:
+            raise ParameterError(
+                f"{', '.join(params)}: set parameters on the {method.name} instance instead"
+            )
+        cls, params = type(method), method.get_params()
+    elif isinstance(method, str):
+        cls = method_class(method)
+    else:
+        kind = type(method).__name__
+        raise ParameterError(f"method: expected a name or an instance of a method, not {kind}")
+    model = cls.create(**params)
+    model.check_parameters()
+    return model
+
+
+def _warn_of_absent_members(model: Method) -> None:
+    absent = getattr(model, "absent_members", None)  # of combinations of methods
+    if absent is not None and absent():
+        logger.warning(
+            "%s trains without %s, as torch is not installed: pip install 'labelspace[neural]'",
+            *(model.name, absent()),
+        )
+
+
+def _fit_features(
+    dataset: Dataset, model: Method, features: str | TextFeatures | None
+) -> tuple[FeaturePipeline, Features, dict[str, Any]]:
+    """The pipeline, the rows it makes of the training data, and how fast it made them."""
+    chosen = model.text_features() if features is None else features
+    pipeline = pipeline_for(dataset, chosen)
+    start = time.monotonic()
+    X = pipeline.fit_transform(dataset)
+    seconds = time.monotonic() - start
+    if pipeline.text is None:
+        return pipeline, X, {}
+    speed = {
+        "name": chosen if isinstance(chosen, str) else chosen.kind,
+        "seconds": round(seconds, 3),
+        "texts_per_second": round(len(dataset) / max(seconds, 1e-9)),
+    }
+    return pipeline, X, {"text_features": speed}
+
+
+def _fitted_tagger(
+    dataset: Dataset, pipeline: FeaturePipeline, model: Method, facts: dict[str, Any]
+) -> Tagger:
+    names, taxonomy = dataset.names(), dataset.taxonomy
+    facts = {"data": statistics(dataset), "index_base": dataset.index_base, **facts}
+    if taxonomy is not None:
+        facts["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
+    counts = LabelCounts.of(dataset.labels)
+    return Tagger(pipeline, model, names, counts, taxonomy=taxonomy, facts=facts)
+
+
+def _as_dataset(source: Source, columns: Columns | None, names: list[str] | None = None) -> Dataset:
+    if isinstance(source, Dataset):
+        return source if names is None else with_labels_first(source, names)
+    return read(
+        source,
+        columns=columns or Columns(),
+        label_names=names,
+        unknown_labels="error" if names is None else "extend",
+    )

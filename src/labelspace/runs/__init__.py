@@ -1,0 +1,1 @@
+"""What listens to training: callbacks, checkpoints, history, progress."""

@@ -1,0 +1,108 @@
+"""The curve of a training run: P@k and nDCG@k on training and on held-out data, epoch by epoch.
+
+The figures go into the run's own history, so that checkpoints carry them and a resumed run's curve
+has no gap. Free of torch, so anyone may import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.runs.callbacks import Callback
+
+if TYPE_CHECKING:
+    from labelspace.methods.base import Method
+    from labelspace.metrics.ranking import RankedLabels
+    from labelspace.nn.trainer import Trainer
+
+KS = (1, 3, 5)
+MOST_MEASURED = 2000  # examples of each part, the same ones after every epoch
+
+Part = tuple[csr_matrix, csr_matrix]
+Rank = Callable[[csr_matrix, int], Any]
+RankOwn = Callable[[np.ndarray, int], Any]
+
+
+class History(Callback):
+    """Measures the model after each epoch, once a method has given its ranking to `watch`.
+
+    Members of a method that combines several are measured each on its own.
+    """
+
+    def __init__(self) -> None:
+        self.parts: dict[str, tuple[Callable[[int], RankedLabels], csr_matrix]] = {}
+
+    def on_epoch(self, run: Trainer) -> None:
+        from labelspace.metrics.ranking import evaluate
+
+        entry = run.progress.history[-1]
+        for name, (rank, Y) in self.parts.items():
+            found = evaluate(rank(min(max(KS), Y.shape[1])), Y, ks=KS, bands=False)
+            for metric in ("P", "nDCG"):
+                entry |= {f"{name} {metric}@{k}": float(found[f"{metric}@{k}"]) for k in KS}
+
+    def within(self, part: str) -> Callback:
+        del part
+        return History()
+
+
+def watch(
+    callbacks: Sequence[Callback],
+    rank: Rank,
+    train: Part,
+    valid: Part | None,
+    *,
+    rank_own: RankOwn | None = None,
+    most: int = MOST_MEASURED,
+) -> None:
+    """Measure a run that is about to begin; it must rank without any random number.
+
+    rank      rank(X, k) ranks by the weights of the moment
+    rank_own  rank_own(rows, k) ranks training examples by their numbers, for methods whose
+              training examples vote: without it, each would vote for itself
+    most      examples of each part that are measured
+    """
+    for callback in callbacks:
+        if not isinstance(callback, History):
+            continue
+        callback.parts = {}
+        for name, part in (("train", train), ("valid", valid)):
+            if part is None or not part[0].shape[0]:
+                continue
+            rows = _spaced(part[0].shape[0], most)
+            X, Y = part[0][rows], part[1][rows]
+            if Y.nnz == 0:  # there is nothing to find
+                continue
+            if name == "train" and rank_own is not None and len(rows) == 1:
+                continue  # nobody else votes
+            if name == "train" and rank_own is not None:
+                callback.parts[name] = partial(rank_own, rows), Y
+            else:
+                callback.parts[name] = partial(rank, X), Y
+
+
+def curves_of(method: Method) -> dict[str, Any] | None:
+    """Return what a fitted method keeps of its epochs as JSON values; None if it had none.
+
+    {"method", "metric", "epochs": [{"epoch": 1, "loss": .., "train P@1": .., ..}, ..]}, or for a
+    method that combines several {"method", "members": [the same of each that had epochs]}.
+    """
+    found = (curves_of(member) for member in getattr(method, "members_", ()))
+    members = [curves for curves in found if curves is not None]
+    if members:
+        return {"method": method.name, "members": members}
+    epochs = getattr(method, "history_", None)
+    if not epochs:
+        return None
+    metric = getattr(method, "metric", None)
+    return {"method": method.name, "metric": metric, "epochs": epochs}
+
+
+def _spaced(n_rows: int, most: int) -> np.ndarray:
+    """Evenly spaced rows: the same for every epoch and every run."""
+    return np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))

@@ -1,0 +1,104 @@
+"""Blocks of rows over threads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from labelspace._core import threads as parallel
+from labelspace._core.threads import cores, over_rows, product, single_blas_thread
+
+
+@pytest.mark.parametrize("n", [0, 1, 255, 256, 1000])
+def test_every_row_is_visited_once(n):
+    visits = np.zeros(n, int)
+
+    def work(start, stop):
+        visits[start:stop] += 1
+
+    over_rows(n, work)
+    assert (visits == 1).all()
+
+
+def test_an_error_in_a_block_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        over_rows(1000, lambda start, _: 1 // (start - 512))
+
+
+def test_cores():
+    assert cores() >= 1
+    if hasattr(os, "sched_getaffinity"):
+        assert cores() <= len(os.sched_getaffinity(0))
+
+
+def test_cores_are_bounded_by_a_quota(monkeypatch):
+    """Of a container: joblib knows it, and takes this variable for one."""
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    parallel._quota.cache_clear()
+    try:
+        assert cores() == 1
+    finally:
+        parallel._quota.cache_clear()
+
+
+def test_no_block_is_at_work_once_one_has_failed():
+    at_work = []
+
+    def work(start, _):
+        at_work.append(start)
+        time.sleep(0.01)
+        at_work.remove(start)
+        if start == 0:
+            raise ValueError("the first block")
+
+    with pytest.raises(ValueError, match="the first block"):
+        over_rows(40, work, block=1)
+    assert at_work == []
+
+
+def test_a_block_may_have_blocks_of_its_own():
+    seen = np.zeros((8, 8), int)
+
+    def outer(row, _):
+        over_rows(8, lambda first, last: seen[row].__setitem__(slice(first, last), 1), block=1)
+
+    over_rows(8, outer, block=1)
+    assert (seen == 1).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_has_threads_of_its_own():
+    over_rows(64, lambda *_: None, block=1)
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=over_rows, args=(64, _nothing, 1))
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0
+
+
+def _nothing(start, stop):
+    del start, stop
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_for_a_while():
+    with threadpool_limits(2, "blas"):
+        with single_blas_thread(), single_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {2}
+
+
+def test_products_are_right_with_one_blas_thread_and_with_many():
+    rng = np.random.default_rng(0)
+    one, other = rng.standard_normal((1300, 40)), rng.standard_normal((40, 7))
+    np.testing.assert_allclose(product(one, other), one @ other)
+    with single_blas_thread():
+        np.testing.assert_allclose(product(one, other), one @ other)

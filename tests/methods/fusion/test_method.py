@@ -1,0 +1,419 @@
+"""Fusion: what is gathered, how it is weighed, and that it is worth more than its members."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+import labelspace
+from labelspace.classifiers.one_vs_rest import LinearRanker
+from labelspace.components.holdout import cut_apart
+from labelspace.components.stacking import COLUMNS, Combiner, _cheap, gather, listed_by_any
+from labelspace.errors import ParameterError
+from labelspace.methods.base import Shape
+from labelspace.methods.fusion import method as fusion
+from labelspace.methods.fusion import plan as fusion_members
+from labelspace.methods.fusion.method import Fusion, _compacted, _members_memory
+from labelspace.methods.fusion.narrow import widened
+from labelspace.methods.fusion.plan import Step, after_cut, steps
+from labelspace.methods.hyperbolic.method import Hyperbolic
+from labelspace.methods.knn import KNN
+from labelspace.methods.linear import Linear
+from labelspace.methods.ranking import Ranking
+from labelspace.methods.registry import method_class
+from labelspace.metrics.ranking import evaluate, measure
+from labelspace.metrics.thresholds import choose_threshold
+from labelspace.nn.encoder import unit_array
+from labelspace.runs.callbacks import Checkpoint
+from support.planted import planted
+
+
+def ranking(labels, scores):
+    return Ranking(np.array(labels), np.array(scores, np.float32))
+
+
+def test_candidates_are_the_union_with_what_each_member_says():
+    one = ranking([[2, 0], [1, -1]], [[0.9, 0.5], [0.7, 0.0]])
+    other = ranking([[0, 3], [-1, -1]], [[0.6, 0.2], [0.0, 0.0]])
+    found = gather([one, other], np.arange(4, dtype=np.float32))
+    assert list(zip(found.rows, found.labels, strict=True)) == [(0, 0), (0, 2), (0, 3), (1, 1)]
+
+    def odds(p):
+        return np.log(p / (1 - p))
+
+    expected = [
+        [odds(0.5), 1, odds(0.6), 1, 0],
+        [odds(0.9), 1, odds(0.2), 0, 2],  # what a member leaves out is as its last label
+        [odds(0.5), 0, odds(0.2), 1, 3],
+        [odds(0.7), 1, 0.0, 0, 1],  # a member without any label says nothing
+    ]
+    said = [0, 1, COLUMNS, COLUMNS + 1, -1]
+    np.testing.assert_allclose(found.features[:, said], expected, atol=1e-5)
+    above = odds(0.9) - np.array([0, 2, 4])
+    np.testing.assert_allclose(found.features[1, 2:5], np.maximum(above, 0), atol=1e-5)
+
+
+def drawn(n=3000, n_labels=40, seed=0):
+    """Two members that each know half of what there is to know, in log odds."""
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(-0.5, 1.5, (2, n, n_labels))
+    truth = rng.random((n, n_labels)) < 1 / (1 + np.exp(-(parts[0] + 2 * parts[1])))
+    members = []
+    for part in parts:
+        order = np.argsort(-part, axis=1)
+        chances = 1 / (1 + np.exp(-np.take_along_axis(part, order, 1)))
+        members.append(Ranking(order, chances.astype(np.float32)))
+    return members, csr_matrix(truth.astype(np.float32))
+
+
+def test_weights_are_those_the_labels_were_drawn_with_and_scores_are_chances():
+    members, Y = drawn()
+    combiner = Combiner.fit(members, Y, Y)
+    frequent = combiner.weights[combiner.band[0]]
+    steps = frequent[:-2].reshape(2, COLUMNS)[:, [0, 2]]  # below 0, and what is added above it
+    np.testing.assert_allclose(steps[:, 0], [1.0, 2.0], atol=0.2)
+    np.testing.assert_allclose(steps.sum(axis=1), [1.0, 2.0], atol=0.2)
+    again, Y_new = drawn(20_000, seed=1)
+    best = combiner.rank(again, 10)
+    hits = np.take_along_axis(Y_new.toarray(), best.labels, 1)
+    for low in (0.5, 0.8, 0.95):
+        near = (best.scores >= low) & (best.scores < low + 0.05)
+        assert abs(best.scores[near].mean() - hits[near].mean()) < 0.03
+    alone = measure("P@3", again[1], Y_new, Y)
+    assert measure("P@3", best, Y_new, Y) > alone + 3
+
+
+def test_an_example_that_counts_as_two_is_one_that_is_there_twice():
+    rankings, Y = drawn(600)
+    twice = np.r_[np.arange(600), np.arange(0, 600, 3)]
+    counts_as = np.where(np.arange(600) % 3 == 0, 2.0, 1.0)
+    weighed = Combiner.fit(rankings, Y, Y, counts_as)
+    repeated = [Ranking(r.labels[twice], r.scores[twice]) for r in rankings]
+    expected = Combiner.fit(repeated, Y[twice], Y)
+    np.testing.assert_allclose(weighed.weights, expected.weights, atol=0.01)
+    assert not np.allclose(weighed.weights, Combiner.fit(rankings, Y, Y).weights, atol=0.01)
+
+
+def test_what_a_family_loses_counts_once():
+    right, then = np.ones(1000), np.where(np.arange(1000) < 100, 0.0, 1.0)
+    plain, lifted = (right, np.full(1000, 0.9)), (then, np.full(1000, 0.8))
+    assert not _cheap(plain, lifted, np.ones(1000))
+    assert _cheap(plain, lifted, np.where(np.arange(1000) < 100, 0.01, 1.0))
+
+
+def test_ranks_fall_and_hold_no_label_twice():
+    members, Y = drawn(n=200)
+    best = Combiner.fit(members, Y, Y).rank(members, 7)
+    assert (np.diff(best.scores, axis=1) <= 0).all()
+    assert all(len(set(row)) == 7 for row in best.labels)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = planted(900, seed=3)
+    return (X[:700], Y[:700]), (X[700:], Y[700:])
+
+
+def test_it_is_worth_no_less_than_its_members(data):
+    train, (X, Y) = data
+    model = Fusion(members="knn,linear", validation=0.2).fit(*train)
+    found = measure("nDCG@5", model.predict(X, 5), Y, train[1])
+    alone = [measure("nDCG@5", m.predict(X, 5), Y, train[1]) for m in model.members_]
+    assert found >= max(alone) - 1.0
+    assert [member["name"] for member in model.facts()["members"]] == ["knn", "linear"]
+
+
+def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
+    members, Y = drawn()
+    rng = np.random.default_rng(5)
+    kept = rng.random(Y.shape[1]) ** 3  # now labels differ in how often they occur
+    Y = csr_matrix(Y.multiply(rng.random(Y.shape) < kept))
+    combiner = Combiner.fit(members, Y, Y)
+    plain = evaluate(combiner.rank(members, 5), Y, Y)
+    combiner.choose_evenness("psp", members, Y, Y)
+    assert combiner.evenness[1] <= combiner.evenness[0] < np.inf
+    best = combiner.rank(members, 5)
+    lifted = evaluate(best, Y, Y)
+    assert lifted["PSP@1"] > plain["PSP@1"]
+    assert sum(lifted[f"PSP@{k}"] - plain[f"PSP@{k}"] for k in (1, 3, 5)) > 0
+    assert lifted["P@1"] >= plain["P@1"] - 1.0
+    assert (np.diff(best.scores, axis=1) <= 0).all()
+    sets = choose_threshold(combiner.rank(members, 20), Y, "macro-f1")
+    combiner.choose_evenness("f1", members, Y, Y)
+    assert choose_threshold(combiner.rank(members, 20), Y, "macro-f1").macro_f1 >= sets.macro_f1
+
+
+def informed(seed):
+    """One member knows frequent labels (0 to 9), the other rare ones: 300 of them, in band 0."""
+    rng = np.random.default_rng(seed)
+    n, frequent, rare = 2000, 10, 300
+    base = np.r_[np.full(frequent, 0.4), np.full(rare, 0.003)]
+    Y = rng.random((n, frequent + rare)) < base
+    members = []
+    for knows in (np.arange(frequent + rare) < frequent, np.arange(frequent + rare) >= frequent):
+        odds = np.where(knows & Y, 2.0, -1.0) + rng.normal(0, 1.5, Y.shape)
+        order = np.argsort(-odds, axis=1)[:, :30]
+        scores = 1 / (1 + np.exp(-np.take_along_axis(odds, order, 1)))
+        members.append(Ranking(order, scores.astype(np.float32)))
+    return members, csr_matrix(Y.astype(np.float32))
+
+
+def test_a_combination_for_the_tail_knows_rare_labels_better():
+    members, Y = informed(0)
+    again, Y_new = informed(1)
+    worth = {}
+    for tail in (False, True):
+        combiner = Combiner.fit(members, Y, Y, tail=tail)
+        combiner.lift(0.0, 0.0)
+        worth[tail] = measure("PSP@5", combiner.rank(again, 5), Y_new, Y)
+    assert worth[True] > worth[False]
+
+
+def test_what_lifting_costs_is_told_by_the_precise_combination():
+    members, Y = informed(0)
+    precise = Combiner.fit(members, Y, Y)
+    right = np.asarray(Y[np.arange(Y.shape[0]), precise.rank(members, 1).labels[:, 0]])
+    tail = Combiner.fit(members, Y, Y, tail=True)
+    tail.choose_evenness("psp", members, Y, Y, precise=precise)
+    then = np.asarray(Y[np.arange(Y.shape[0]), tail.rank(members, 1).labels[:, 0]])
+    assert right.mean() - then.mean() <= 0.008
+    # Beside a combination that is wrong all the time, nothing costs anything.
+    precise.weights *= -1
+    first = tail.evenness[0]
+    tail.choose_evenness("psp", members, Y, Y, precise=precise)
+    assert tail.evenness[0] < first
+
+
+def test_members_learn_from_held_out_examples_in_the_end():
+    X, Y = planted(300, seed=3)
+    model = Fusion(members="knn,dxml,linear", validation=0.3).fit(X, Y)
+    knn, dxml, linear = model.members_
+    assert knn.Y_.shape[0] == 300
+    assert dxml.voters_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
+    everything = LinearRanker.fit(X, Y, C=0.5).weights
+    np.testing.assert_allclose(linear.ranker_.weights.toarray(), everything.toarray(), atol=1e-6)
+
+
+@pytest.mark.parametrize("members", ["knn,nosuch", "fusion", ""])
+def test_a_member_that_is_no_method_is_named(members):
+    with pytest.raises(ParameterError, match=r"fusion\.members"):
+        Fusion(members=members).fit(np.eye(3), np.eye(3))
+
+
+def test_the_compiled_ranking_is_that_of_the_gathered_candidates():
+    members, Y = drawn(n=150, n_labels=25)
+    rng = np.random.default_rng(0)
+    for member in members:  # lists of different lengths
+        short = rng.random(150) < 0.3
+        member.labels[short, 9:], member.scores[short, 9:] = -1, 0.0
+    members = [Ranking(m.labels[:, :12], m.scores[:, :12]) for m in members]
+    combiner = Combiner.fit(members, Y, Y)
+    combiner.lift(np.inf, 3.0)
+    found = gather(members, combiner.log_counts)
+    own = combiner.weights[combiner.band[found.labels]]
+    line = (found.features * own[:, :-1]).sum(axis=1) + own[:, -1]
+    chances = csr_matrix((1 / (1 + np.exp(-line)), (found.rows, found.labels)), Y.shape).toarray()
+    best = combiner.rank(members, 6)
+    factor = (combiner.inverse + 3.0) / (combiner.inverse.max() + 3.0)
+    lifted = chances * factor
+    for row in range(150):
+        first = np.argmax(chances[row])
+        others = [label for label in np.argsort(-lifted[row], kind="stable") if label != first]
+        assert best.labels[row].tolist() == [first, *others[:5]]
+        expected = [chances[row, first], *lifted[row, others[:5]]]
+        np.testing.assert_allclose(best.scores[row], expected, rtol=1e-5)
+
+
+def test_members_that_an_interrupted_run_finished_are_not_trained_again(tmp_path, monkeypatch):
+    X, Y = planted(300, seed=3)
+    whole = Fusion(members="linear,knn").fit(X, Y)
+    fitted = []
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KNN, "_fit", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            Fusion(members="linear,knn").fit(X, Y, callbacks=[Checkpoint(tmp_path)])
+    fit = Linear._fit
+    monkeypatch.setattr(Linear, "_fit", lambda self, data: (fitted.append(1), fit(self, data)))
+    again = [Checkpoint(tmp_path, resume=True)]
+    resumed = Fusion(members="linear,knn").fit(X, Y, callbacks=again)
+    assert not fitted
+    np.testing.assert_array_equal(resumed.predict(X, 5).labels, whole.predict(X, 5).labels)
+    Fusion(members="linear,knn").fit(X, Y, callbacks=[Checkpoint(tmp_path / "new")])
+    assert fitted
+
+
+def test_a_member_that_was_finished_with_other_settings_is_trained_anew(tmp_path, monkeypatch):
+    X, Y = planted(300, seed=3)
+
+    def fitted(C, **given):
+        plan = [Step("linear", {"C": C}), Step("knn", {})]
+        monkeypatch.setattr(fusion, "plans", lambda *_: [plan])
+        return Fusion(budget=1e6).fit(X, Y, **given)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KNN, "_fit", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(0.01, callbacks=[Checkpoint(tmp_path)])
+    resumed = fitted(1.0, callbacks=[Checkpoint(tmp_path, resume=True)])
+    assert resumed.members_[0].C == 1.0
+    np.testing.assert_array_equal(resumed.predict(X, 5).scores, fitted(1.0).predict(X, 5).scores)
+
+
+def test_copies_that_train_side_by_side_are_those_that_train_alone():
+    X, Y = planted(300, seed=3)
+    model = Fusion(members="linear,knn", ensemble=2, seed=5).fit(X, Y)
+    assert [settings["seed"] for _, settings, _ in model.settings_] == [5, 5, 5 + 7919, 5 + 7919]
+    rows, cut = cut_apart(X, 0.1, 5)
+    for member, (name, settings, _) in zip(model.members_, model.settings_, strict=True):
+        alone = method_class(name)(**settings).fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
+        alone.relearn(X, Y, None)
+        np.testing.assert_array_equal(member.predict(X, 5).labels, alone.predict(X, 5).labels)
+
+
+def judged(monkeypatch, *plan):
+    """A fusion of these steps."""
+    monkeypatch.setattr(fusion, "plans", lambda *_: [list(plan)])
+    return Fusion(shortlist=6)
+
+
+def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
+    X, Y = planted(400, seed=3)
+    hard = {"negatives": "hard", "shortlist": 8}
+    tree, judge = Step("hierarchicalxc", {"ensemble": 1}), Step("linear", hard, judges=True)
+    model = judged(monkeypatch, tree, Step("knn", {}), judge).fit(X, Y)
+    by_tree, by_neighbours, by_judge = model._rankings(X)
+    for row in range(len(by_judge)):
+        named = {*by_tree.labels[row], *by_neighbours.labels[row]} - {-1}
+        own = [label for label in by_judge.labels[row] if label >= 0]
+        assert len(own) == len(named)
+        assert set(own) == named
+    linear = model.members_[2]
+    raw = linear.margins(X, by_judge.labels)
+    listed = by_judge.labels >= 0
+    slope, offset = linear.numbers_[1:]
+    expected = 1 / (1 + np.exp(-(slope * raw[listed] + offset)))
+    np.testing.assert_allclose(by_judge.scores[listed], expected, rtol=1e-5)
+
+
+def test_a_judge_keeps_nothing_to_find_labels_with(monkeypatch):
+    X, Y = planted(400, seed=3)
+    hard = {"negatives": "hard", "shortlist": 8}
+    plan = [Step("linear", hard, judges=True), Step("knn", {})]
+    model = judged(monkeypatch, *plan).fit(X, Y)
+    assert [name for name, *_ in model.settings_] == ["knn", "linear"]
+    arrays = model.state()
+    assert not any("shortlist" in name for name in arrays)
+    again = Fusion(shortlist=6)
+    again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
+    again.load_state(arrays)
+    best = model.predict(X, 5)
+    np.testing.assert_array_equal(again.predict(X, 5).labels, best.labels)
+    for row in range(20):
+        alone = model.predict(X[row], 5)
+        np.testing.assert_array_equal(alone.labels[0], best.labels[row])
+        np.testing.assert_array_equal(alone.scores[0], best.scores[row])
+
+
+def test_lists_are_joined_without_repeats():
+    lists = [np.array([[3, 1, -1], [2, 5, 4]]), np.array([[1, 7], [-1, -1]])]
+    found = listed_by_any([Ranking(one, np.zeros(one.shape, np.float32)) for one in lists])
+    assert found.tolist() == [[3, 1, 7], [2, 5, 4]]
+
+
+@pytest.mark.parametrize("objective", ["precision", "psp", "f1"])
+def test_nothing_held_out_is_enough_to_combine(objective):
+    X, Y = planted()
+    model = Fusion(members="knn,linear", objective=objective)
+    for n in (1, 3, 5):  # a tenth of five is none
+        assert model.fit(X[:n], Y[:n]).predict(X[:9], 3).labels.shape == (9, 3)
+    for held in ((X[:0], Y[:0]), (X[:4], 0 * Y[:4])):
+        best = model.fit(X, Y, valid=held).predict(X, 5)
+        assert measure("P@1", best, Y) > 90
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_a_file_of_a_few_lines_is_enough_to_train(n, tmp_path):
+    lines = ["0 0:1 3:1", "1 1:1", "2 2:1 3:1", "0 0:1", "1,2 1:1 2:1"]
+    file = tmp_path / "few.txt"
+    file.write_text("\n".join([f"{n} 4 3", *lines[:n], ""]))
+    method = labelspace.train(file).method
+    assert method.name == "fusion"
+    assert method.predict([[1, 0, 0, 0]], 1).labels.tolist() == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ("auto,knn", "stands alone"),
+        ("knn, auto", "stands alone"),
+        ("knn,,linear", "'' is no method"),
+    ],
+)
+def test_members_that_cannot_be_are_refused_before_training(members, says):
+    with pytest.raises(ParameterError, match=says):
+        Fusion(members=members).check_parameters()
+
+
+def test_where_the_cut_would_take_all_labels_there_is_no_cut():
+    X, _ = planted()
+    for seed in range(4):
+        for row in range(6):
+            alone = np.zeros((6, 12), np.float32)
+            alone[row, 3] = 1
+            model = Fusion(members="knn,linear", validation=0.5, seed=seed).fit(X[:6], alone)
+            assert model.predict(X[row], 1).labels[0, 0] == 3
+
+
+def test_points_of_the_ball_stay_within_it_as_members():
+    X, Y = planted(200, seed=1)
+    small = {"dim": 8, "epochs": 2, "neighbours": 5, "ensemble": 1}
+    member = Hyperbolic(**small).fit(X, Y)
+    rim = np.float32(1 - 1e-5) * unit_array(member.points_[0])
+    member.points_[0][:] = rim
+    kept = widened(_compacted(member))
+    np.testing.assert_array_equal(kept["0.points"], rim)
+    assert (np.linalg.norm(kept["0.points"].astype(np.float64), axis=1) < 1).all()
+
+
+def test_estimates_count_every_copy_of_a_member_and_the_largest_plan():
+    shape = Shape(33_000, 20_000, 11_000, 400_000, 200_000)
+
+    def needs(given=shape, **params):
+        return Fusion.memory(given, Fusion(**params).get_params())
+
+    alone, twice = needs(members="linear"), needs(members="linear,linear")
+    copies = needs(members="linear", ensemble=3)
+    for purpose in alone:
+        times = (2, 3) if purpose.startswith("linear: ") else (1, 1)
+        assert (twice[purpose], copies[purpose]) == tuple(t * alone[purpose] for t in times)
+    # All 33,000 call for a space, the nine tenths that are trained on for a tree and neighbours.
+    of_all, of_most = (steps("auto", planned) for planned in (shape, after_cut(shape, 0.1)))
+    assert [step.name for step in of_all] != [step.name for step in of_most]
+    for plan in (of_all, of_most):
+        assert sum(needs().values()) > sum(_members_memory(plan, shape).values())
+    assert sum(needs(budget=60.0).values()) > sum(needs().values())
+
+
+def test_members_are_chosen_by_the_examples_that_the_estimate_went_by(monkeypatch):
+    X, Y = planted(200)
+    planned = []
+
+    def plans(members, shape, seconds):
+        planned.append(shape)
+        return fusion_members.plans(members, shape, seconds)
+
+    monkeypatch.setattr(fusion, "plans", plans)
+    model = Fusion(members="knn,linear")
+    model.memory(Shape.of(X, Y), model.get_params())
+    model.fit(X, Y).fit(X, Y, valid=(X[:20], Y[:20]))
+    estimated, (by_cut, by_all) = planned[:2], planned[2:]
+    assert by_cut.points == 180
+    assert estimated == [by_all, by_cut]

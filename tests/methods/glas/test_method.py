@@ -1,0 +1,159 @@
+"""GLaS: the algorithms as the paper states them, each option learns, and the space is in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from labelspace.components.holdout import cut_validation
+from labelspace.errors import TrainingError
+from labelspace.methods.baselines import MostCommon
+from labelspace.methods.glas.method import GLaS
+from labelspace.metrics.ranking import evaluate
+from support.planted import planted
+
+SMALL = {"dim": 16, "epochs": 12, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = planted(500, seed=3)
+    return (X[:400], Y[:400]), (X[400:], Y[400:])
+
+
+def precision(model, data):
+    (X, Y), (X_test, Y_test) = data
+    return evaluate(model.fit(X, Y).predict(X_test, 5), Y_test, bands=False)["P@1"]
+
+
+def test_without_weight_and_dropout_algorithm_2_is_algorithm_1(data):
+    (X, Y), _ = data
+    basic = GLaS(**SMALL, keep=1.0, regulariser="none").fit(X, Y)
+    for regulariser in ("glas", "spread-out", "gravity", "laplacian"):
+        other = GLaS(**SMALL, keep=1.0, regulariser=regulariser, lam=0.0).fit(X, Y)
+        assert other.state().keys() == basic.state().keys()
+        assert all(np.array_equal(other.state()[k], basic.state()[k]) for k in basic.state())
+
+
+def test_the_regulariser_and_dropout_change_the_model(data):
+    (X, Y), _ = data
+    basic = GLaS(**SMALL, keep=1.0, regulariser="none").fit(X, Y).label_vectors_
+    for change in ({"regulariser": "glas", "lam": 10.0}, {"keep": 0.6}):
+        other = GLaS(**{**SMALL, "keep": 1.0, "regulariser": "none", **change}).fit(X, Y)
+        assert not np.allclose(other.label_vectors_, basic, atol=1e-4)
+
+
+def test_the_regulariser_pulls_inner_products_to_the_label_graph(data):
+    from labelspace.labels.cooccurrence import CooccurrenceTarget
+
+    (X, Y), _ = data
+    U = CooccurrenceTarget(Y).U.toarray()
+    used = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
+
+    def distance(lam):
+        V = GLaS(**SMALL, regulariser="glas", lam=lam).fit(X, Y).label_vectors_[used]
+        return np.square(V @ V.T - U[np.ix_(used, used)]).mean()
+
+    assert distance(1000.0) < 0.5 * distance(0.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss": "binary"},
+        {"loss": "softmax"},
+        {"loss": "margin", "scale": 5.0},
+        {"loss": "mined-margin", "hardest": 3, "scale": 5.0},
+        {"negatives": "in-batch"},
+        {"negatives": "frequency"},
+        {"negatives": "all"},
+        {"negatives": "hard"},
+        {"precision": "bfloat16"},
+        {"neighbours": 0},
+        {"hidden": (24,), "lr": 0.05},
+        {"unit_inputs": False, "unit_labels": False, "scale": 4.0},
+        {"prior": False},
+        {"init": "random", "epochs": 25},
+        {"regulariser": "spread-out"},
+        {"regulariser": "laplacian"},
+        {"regulariser": "gravity"},
+        {"target": "geometric"},
+        {"target": "jaccard"},
+        {"target": "pmi"},
+        {"rare": 30.0},
+        {"validation": 0.0},
+    ],
+    ids=str,
+)
+def test_every_option_learns(data, options):
+    floor = precision(MostCommon(), data)
+    assert precision(GLaS(**{**SMALL, **options}), data) > floor + 25
+
+
+def test_the_space_has_unit_vectors_and_scores_are_its_inner_products(data):
+    (X, Y), (X_test, _) = data
+    model = GLaS(**SMALL, neighbours=0).fit(X, Y)
+    z, V = model.embed(X_test), model.label_vectors_
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, atol=1e-5)
+    logits = model.scale_.item() * z @ V.T + model.bias_.detach().numpy()
+    slope, offset, share, outer_slope, outer_offset = model.blend_.numbers
+    assert share == 0
+    # The inner sigmoid's log odds are its line again: the two lines make one.
+    line = outer_slope * (slope * np.sort(logits, axis=1)[:, ::-1][:, :3] + offset) + outer_offset
+    expected = 1 / (1 + np.exp(-line))
+    np.testing.assert_allclose(model.predict(X_test, 3).scores, expected, atol=1e-4)
+
+
+def test_scores_are_calibrated():
+    X, Y = planted(3000, seed=8)
+    model = GLaS(**{**SMALL, "epochs": 5, "validation": 0.3}).fit(X[:2000], Y[:2000])
+    ranking = model.predict(X[2000:], 5)
+    hits = np.asarray(Y[2000:][np.arange(1000)[:, None], ranking.labels].todense())
+    assert abs(hits.mean() - ranking.scores.mean()) < 0.03
+
+
+def test_every_training_example_votes_under_its_own_number(data):
+    (X, Y), _ = data
+    model = GLaS(**{**SMALL, "validation": 0.2}).fit(X, Y)
+    voters = model.blend_.voters
+    assert len(voters) == len(voters.renumbered(np.arange(len(voters)))) == X.shape[0]
+    assert (voters.Y != Y).nnz == 0
+    z = model.embed(X)
+    rows, cosines = voters.nearest(z, 1)
+    itself = np.einsum("ij,ij->i", z, z[rows[:, 0]])
+    assert (itself > 0.999).mean() > 0.98  # a twin at most
+    assert (cosines > 0.95).all()
+    assert model.counts_.examples[0] == X.shape[0]
+    assert np.array_equal(model.counts_.labels, np.bincount(Y.indices, minlength=Y.shape[1]))
+
+
+def test_a_long_validation_cut_is_bounded_and_the_rest_is_trained_on(data, monkeypatch):
+    (X, Y), _ = data
+    monkeypatch.setattr("labelspace.components.holdout.MOST_VALIDATED", 20)
+    trained = []
+    monkeypatch.setattr(
+        GLaS, "train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []
+    )
+    model = GLaS(**{**SMALL, "validation": 0.2}).fit(X, Y)
+    assert trained == [380]
+    assert len(model.blend_.voters) == 400
+
+
+def test_a_validation_cut_without_labels_is_trained_on(data):
+    (X, Y), _ = data
+    _, cut = cut_validation(X.shape[0], 0.02, seed=0)
+    bare = Y.tolil()
+    bare[cut] = 0
+    model = GLaS(**{**SMALL, "epochs": 1, "validation": 0.02}).fit(X, bare.tocsr())
+    assert len(model.blend_.voters) == X.shape[0]
+    assert "score" not in model.history_[0]
+
+
+def test_a_learning_rate_beyond_reason_ends_in_our_error_or_a_finite_model(data):
+    (X, Y), (X_test, _) = data
+    try:
+        model = GLaS(**{**SMALL, "lr": 1e30, "unit_inputs": False, "unit_labels": False}).fit(X, Y)
+    except TrainingError:
+        return
+    assert np.isfinite(model.predict(X_test, 3).scores).all()

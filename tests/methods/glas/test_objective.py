@@ -1,0 +1,131 @@
+"""Hard negatives and bfloat16 in GLaS's objective."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+from labelspace.methods.glas.method import GLaS
+from labelspace.methods.glas.objective import HARD, BatchObjective
+from labelspace.runs.callbacks import Callback, Checkpoint
+from support.planted import planted
+
+SMALL = {"dim": 16, "epochs": 3, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(200, n_features=60, n_labels=40, seed=6)
+
+
+class Watch(Callback):
+    """Keeps the objective, and its hard labels after each epoch beside what they should be."""
+
+    def __init__(self, model):
+        self.model = model
+        self.seen = []
+
+    def on_start(self, run):
+        self.objective = run.learner.loss
+        assert (self.objective.hard == -1).all()
+
+    def on_epoch(self, run):  # noqa: ARG002
+        objective = self.objective
+        logits = self.model.queries(objective.X) @ self.model._search_vectors().T
+        self.seen.append((objective.hard.numpy().copy(), logits))
+
+
+def test_hard_labels_are_the_highest_wrong_ones_after_each_epoch(data):
+    model = GLaS(**SMALL, negatives="hard", validation=0.0)
+    watch = Watch(model)
+    model.fit(*data, callbacks=[watch])
+    Y = watch.objective.Y.toarray() > 0
+    assert len(watch.seen) == 3
+    for hard, logits in watch.seen:
+        best = np.argsort(-logits, axis=1)[:, :HARD]
+        for row in range(len(hard)):
+            wrong = [label for label in best[row] if not Y[row, label]]
+            assert sorted(hard[row][hard[row] >= 0]) == sorted(wrong)
+            assert (hard[row] == -1).sum() == HARD - len(wrong)
+    assert not np.array_equal(watch.seen[0][0], watch.seen[2][0])
+
+
+def test_fewer_labels_than_hard_ones(data):
+    X, _ = data
+    _, Y = planted(200, n_labels=5, seed=6)
+    model = GLaS(**SMALL, negatives="hard")
+    watch = Watch(model)
+    model.fit(X, Y, callbacks=[watch])
+    assert (watch.objective.hard.numpy()[:, 5:] == -1).all()
+
+
+class StopAfter(Callback):
+    def __init__(self, batches):
+        self.left = batches
+
+    def on_batch(self, run):  # noqa: ARG002
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("batches", [1, 7, 10, 14])  # 7 batches an epoch
+def test_a_run_with_hard_negatives_resumes_to_the_same_bits(data, tmp_path, batches):
+    options = {**SMALL, "negatives": "hard"}
+    alone = GLaS(**options).fit(*data).state()
+    with pytest.raises(KeyboardInterrupt):
+        GLaS(**options).fit(*data, callbacks=[Checkpoint(tmp_path), StopAfter(batches)])
+    resumed = GLaS(**options).fit(*data, callbacks=[Checkpoint(tmp_path, resume=True)]).state()
+    assert alone.keys() == resumed.keys()
+    assert all(np.array_equal(alone[name], resumed[name]) for name in alone)
+
+
+def test_hard_negatives_are_among_the_candidates(data):
+    X, Y = data
+    model = GLaS(**{**SMALL, "epochs": 1}, negatives="hard").fit(X, Y)
+    objective = BatchObjective(model, X, Y)
+    objective.on_epoch(None)
+    drawn = objective.hard.numpy()[:5]
+    rng = np.random.default_rng(0)
+    candidates = objective.sampler.draw(Y[:5], rng, drawn)
+    assert np.isin(drawn[drawn >= 0], candidates.labels).all()
+    assert np.isin(Y[:5].indices, candidates.labels).all()
+    assert (candidates.inclusion[np.isin(candidates.labels, drawn)] == 1).all()
+
+
+def test_bfloat16_is_float32_within_its_digits(data):
+    X, Y = data
+    one = GLaS(**SMALL, keep=1.0).fit(X, Y)
+    other = GLaS(**SMALL, keep=1.0, precision="bfloat16").fit(X, Y)
+    assert not np.array_equal(one.table_.weight, other.table_.weight)
+    logits = [model.logits(X, np.arange(Y.shape[1])) for model in (one, other)]
+    assert np.corrcoef(logits[0].ravel(), logits[1].ravel())[0, 1] > 0.99
+    top = [model.predict(X, 1).labels for model in (one, other)]
+    assert (top[0] == top[1]).mean() > 0.9
+    assert other.table_.weight.dtype == np.float32
+
+
+def test_the_product_in_bfloat16_keeps_its_gradient():
+    from labelspace.methods.glas.objective import _product
+
+    rng = np.random.default_rng(0)
+    z, v = (torch.from_numpy(rng.standard_normal((n, 8), np.float32)) for n in (5, 7))
+    z.requires_grad_()
+    low, full = (_product(z, v, precision) for precision in ("bfloat16", "float32"))
+    assert low.dtype == torch.float32
+    assert torch.allclose(low, full, atol=0.1)
+    (gradient,) = torch.autograd.grad(low.sum(), z)
+    assert torch.allclose(gradient, v.sum(0).expand_as(z), atol=0.1)
+
+
+def test_a_batch_without_labels_has_hard_ones_of_every_rank(data):
+    X, Y = data
+    bare = csr_matrix(Y.shape, dtype=np.float32)
+    model = GLaS(**{**SMALL, "epochs": 1}, negatives="hard").fit(X, Y)
+    objective = BatchObjective(model, X, bare)
+    objective.on_epoch(None)
+    assert (objective.hard.numpy() >= 0).all()

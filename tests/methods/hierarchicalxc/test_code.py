@@ -1,0 +1,163 @@
+"""HierarchicalXC's code, which does not depend on other rows, and its scores as frequencies."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from labelspace import Tagger
+from labelspace._core.sparse import unit_rows
+from labelspace.errors import ParameterError
+from labelspace.features.pipeline import FeaturePipeline
+from labelspace.methods.hierarchicalxc.calibration import cut
+from labelspace.methods.hierarchicalxc.method import HierarchicalXC
+from labelspace.nn.encoder import unit_array
+from labelspace.runs.callbacks import Callback, Checkpoint
+from support.planted import planted
+
+OPTIONS = [
+    {"inputs": "code", "layers": (12,)},
+    {"inputs": "both", "layers": (24, 12), "epochs": 2},
+    {"inputs": "code", "layers": (24, 12), "epochs": 2, "node_hidden": 6},
+]
+
+
+def small(**options):
+    return HierarchicalXC(fanout=2, leaf_size=3, **options)
+
+
+def same(one, other):
+    return np.array_equal(one.labels, other.labels) and np.array_equal(one.scores, other.scores)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_saved_loaded_and_one_by_one(options, tmp_path):
+    X, Y = planted()
+    model = small(**options).fit(X, Y)
+    found = model.predict(X, 4)
+    for row in (0, 7, 50):
+        assert same(model.predict(X[row], 4), found.take(np.array([row])))
+    names = [str(n) for n in range(Y.shape[1])]
+    Tagger(FeaturePipeline(None, n_numeric=X.shape[1]), model, names).save(tmp_path / "m")
+    loaded = Tagger.load(tmp_path / "m").method
+    assert same(loaded.predict(X, 4), found)
+    again = small(**options).fit(X, Y).state()
+    assert loaded.state().keys() == again.keys()
+    assert all(np.array_equal(array, again[name]) for name, array in loaded.state().items())
+
+
+class StopAfter(Callback):
+    def __init__(self, batches):
+        self.left = batches
+
+    def on_batch(self, run):  # noqa: ARG002
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_training_of_the_autoencoder_resumes_to_the_same_bits(tmp_path):
+    X, Y = planted()
+    options = OPTIONS[1]
+    alone = small(**options).fit(X, Y)
+    assert len(alone.history_) == 2
+    with pytest.raises(KeyboardInterrupt):
+        small(**options).fit(X, Y, callbacks=[Checkpoint(tmp_path), StopAfter(3)])
+    resumed = small(**options).fit(X, Y, callbacks=[Checkpoint(tmp_path, resume=True)])
+    for name, array in alone.state().items():
+        assert np.array_equal(array, resumed.state()[name]), name
+
+
+def test_a_single_layer_spans_the_leading_singular_directions():
+    X, Y = planted(300)
+    model = small(inputs="code", layers=(5,), validation=0.0).fit(X, Y)
+    rows = unit_rows(X).toarray()
+    _, _, directions = np.linalg.svd(rows, full_matrices=False)
+    expected = unit_array(rows @ directions[:5].T)
+    found = model.inputs_(X).toarray()
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=0.02)
+
+
+def test_both_is_features_then_code():
+    X, Y = planted()
+    both = small(**OPTIONS[1]).fit(X, Y).inputs_(X)
+    assert both.shape == (X.shape[0], X.shape[1] + 12)
+    np.testing.assert_allclose(both[:, : X.shape[1]].toarray(), unit_rows(X).toarray())
+    lengths = np.linalg.norm(both[:, X.shape[1] :].toarray(), axis=1)
+    np.testing.assert_allclose(lengths, 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [(), (1, 4)], ids=str)
+def test_layers_without_room_are_refused(layers):
+    with pytest.raises(ParameterError, match="layers"):
+        small(layers=layers).check_parameters()
+
+
+def chancy(n, seed):
+    """Feature j says that label j is right with a chance of its own; most others say nothing."""
+    rng = np.random.default_rng(seed)
+    chance = np.linspace(0.05, 0.95, 12)
+    shown = rng.random((n, 12)) < 0.4
+    Y = shown & (rng.random((n, 12)) < chance)
+    X = np.hstack([shown, rng.random((n, 300)) < 0.03])
+    return csr_matrix(X.astype(np.float32)), csr_matrix(Y.astype(np.float32))
+
+
+def miss(model, data):
+    """Mean distance between scores and frequencies over ten equal bins of scores."""
+    X, Y = data
+    found = model.predict(X, 12)
+    hits = Y.toarray()[np.arange(X.shape[0])[:, None], found.labels]
+    order = np.argsort(found.scores, axis=None)
+    pairs = zip(*(np.array_split(a.ravel()[order], 10) for a in (found.scores, hits)), strict=True)
+    return np.mean([abs(score.mean() - hit.mean()) for score, hit in pairs])
+
+
+def test_scores_are_frequencies():
+    train, test = chancy(1000, 0), chancy(1500, 1)
+    assert miss(small().fit(*train), test) < 0.04
+    too_sure = {"C": 1000.0, "ensemble": 1, "loss": "logistic"}  # an average is less sure
+    assert miss(small(**too_sure).fit(*train), test) < 0.04
+    assert miss(small(**too_sure, validation=0.0).fit(*train), test) > 0.05
+
+
+def test_squared_hinge_is_brought_nearer_to_frequencies():
+    train, test = chancy(1000, 0), chancy(1500, 1)
+    options = {"loss": "squared_hinge", "ensemble": 1, "C": 1000.0}
+    plain = miss(small(**options, validation=0.0).fit(*train), test)
+    assert miss(small(**options).fit(*train), test) < 0.7 * plain
+
+
+def test_calibration_keeps_the_ranking():
+    train, test = chancy(600, 0), chancy(100, 1)
+    plain = small(validation=0.0).fit(*train).predict(test[0], 12)
+    found = small().fit(*train).predict(test[0], 12)
+    assert np.array_equal(found.labels, plain.labels)
+    assert not np.allclose(found.scores, plain.scores, atol=0.01)
+
+
+def test_given_examples_calibrate_and_none_are_held_out():
+    train, valid = chancy(600, 0), chancy(400, 1)
+    kept = np.random.default_rng(2).random((400, 12)) < 0.1
+    thinned = csr_matrix(valid[1].toarray() * kept)
+    usual = small().fit(*train, valid=valid)
+    gloomy = small().fit(*train, valid=(valid[0], thinned))
+    plain = small(validation=0.0).fit(*train)
+    for name, array in plain.state().items():
+        assert name == "line" or np.array_equal(array, usual.state()[name])
+    X = valid[0]
+    assert gloomy.predict(X, 1).scores.mean() < 0.2
+    assert usual.predict(X, 1).scores.mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "size"),
+    [(1, None, 0), (100, None, 10), (50_000, None, 500), (50_000, 0.5, 2000), (80, 0.0, 0)],
+)
+def test_few_examples_are_held_out(n, share, size):
+    rows, held = cut(n, share, 0)
+    assert len(held) == size
+    assert np.array_equal(np.sort(np.concatenate([rows, held])), np.arange(n))
