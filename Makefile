@@ -17,6 +17,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # The table that opens benchmarks/README.md: `make bench DATA="folder folder"`, each with train and
 # test files; without DATA, on the generated shop.

@@ -24,15 +24,17 @@ from typing import Any
 import numpy as np
 
 from kept import keep
+from labelspace._core.sparse import as_csr
 from labelspace.classifiers.naive_bayes import as_candidates
 from labelspace.classifiers.one_vs_rest import LinearRanker
 from labelspace.comparison.compare import compare, entrants, raise_if_failed
 from labelspace.comparison.peers import make_peer
 from labelspace.components.holdout import cut_apart, family_sizes
 from labelspace.components.stacking import Combiner
+from labelspace.components.training_data import Shape
 from labelspace.data import read_split
 from labelspace.features.pipeline import pipeline_for
-from labelspace.methods.base import Method, Shape, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.fusion.method import Fusion
 from labelspace.methods.fusion.plan import Step, steps
 from labelspace.methods.registry import method_class

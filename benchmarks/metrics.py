@@ -19,8 +19,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.labels.propensity import inverse_propensities
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import evaluate
+from labelspace.ranking import Ranking
 
 RESULTS = Path(__file__).parent / "results"
 K = 5

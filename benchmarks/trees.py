@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from kept import keep
+from labelspace._core.sparse import as_csr
 from labelspace.data import Dataset, read_split
 from labelspace.datasets.sparse import SparseShape, make_sparse
 from labelspace.features.pipeline import pipeline_for
 from labelspace.labels.clustering import TREE_KINDS
-from labelspace.methods.base import as_csr
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 from labelspace.metrics.ranking import evaluate
 

@@ -25,7 +25,6 @@ from labelspace.data import read_split
 from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import joined
 from labelspace.features.pipeline import pipeline_for
-from labelspace.methods.ranking import Ranking
 from labelspace.methods.treespace.geometry import GEOMETRIES
 from labelspace.methods.treespace.method import TreeSpace
 from labelspace.methods.treespace.nodes import Nodes
@@ -33,6 +32,7 @@ from labelspace.methods.treespace.search import TreeIndex
 from labelspace.methods.treespace.vectors import Layout
 from labelspace.metrics.levels import RANKED, evaluate_levels
 from labelspace.metrics.ranking import evaluate
+from labelspace.ranking import Ranking
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@3", "PSP@5")
 SETTINGS: dict[str, dict[str, Any]] = {

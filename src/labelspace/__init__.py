@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from labelspace.methods.knn import KNN
     from labelspace.methods.linear import Linear
     from labelspace.methods.neuralxc import NeuralXC
-    from labelspace.methods.ranking import Ranking
     from labelspace.methods.seq2seq import Seq2Seq
     from labelspace.methods.treespace import TreeSpace
     from labelspace.metrics.ranking import evaluate
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger, load
     from labelspace.model.tags import Tag, Tags
     from labelspace.model.training import train
+    from labelspace.ranking import Ranking
 
 _HOMES = {
     "Columns": "labelspace.data",
@@ -53,7 +53,7 @@ _HOMES = {
     "MostCommon": "labelspace.methods.baselines",
     "NeuralXC": "labelspace.methods.neuralxc",
     "Random": "labelspace.methods.baselines",
-    "Ranking": "labelspace.methods.ranking",
+    "Ranking": "labelspace.ranking",
     "Seq2Seq": "labelspace.methods.seq2seq",
     "Tag": "labelspace.model.tags",
     "Tagger": "labelspace.model.tagger",

@@ -23,7 +23,7 @@ from labelspace.components.holdout import (
     parts_of,
     validation_share,
 )
-from labelspace.methods.base import TrainingData
+from labelspace.components.training_data import TrainingData
 
 
 @pytest.mark.parametrize(("n", "share", "size"), [(100, 0.1, 10), (7, 0.5, 4), (3, 1.0, 2)])

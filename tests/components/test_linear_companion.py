@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from labelspace.components.linear_companion import Wide
-from labelspace.methods.ranking import Ranking
+from labelspace.methods.hierarchicalxc import HierarchicalXC
 from labelspace.methods.treespace.method import TreeSpace
 from labelspace.metrics.ranking import measure
+from labelspace.ranking import Ranking
 from support.planted import planted
 
 
@@ -32,7 +33,7 @@ def test_whoever_knows_more_is_believed(parts, known):
     if known:  # the classifiers see other examples' features, and learn nothing
         order = np.random.default_rng(0).permutation(600)
         train = (train[0][order], train[1])
-    wide = Wide.fit(train, held, said(held[1], known), None, 0, again=False)
+    wide = Wide.fit(HierarchicalXC, train, held, said(held[1], known), None, 0, again=False)
     best = wide.rank(X, said(Y, known, seed=1), 5)
     figures = [
         measure("P@1", ranking, Y, train[1])
@@ -44,8 +45,8 @@ def test_whoever_knows_more_is_believed(parts, known):
 
 def test_it_comes_back_from_its_state(parts):
     train, held, (X, Y) = parts
-    wide = Wide.fit(train, held, said(held[1], True), None, 0, again=True)
-    back = Wide.restore(wide.state(), X.shape[1], Y.shape[1])
+    wide = Wide.fit(HierarchicalXC, train, held, said(held[1], True), None, 0, again=True)
+    back = Wide.restore(HierarchicalXC, wide.state(), X.shape[1], Y.shape[1])
     deep = said(Y, True)
     np.testing.assert_array_equal(back.rank(X, deep, 5).labels, wide.rank(X, deep, 5).labels)
 
@@ -63,9 +64,9 @@ def test_the_spaces_are_weighed_without_the_votes_of_those_held_out(parts, monke
     heard = []
     fit = Wide.fit
 
-    def watched(train, held, deep, *rest):
+    def watched(tree, train, held, deep, *rest):
         heard.append(measure("P@1", deep, held[1], train[1]))
-        return fit(train, held, deep, *rest)
+        return fit(tree, train, held, deep, *rest)
 
     monkeypatch.setattr(Wide, "fit", watched)
     rng = np.random.default_rng(0)

@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from labelspace.components.neighbour_blend import SHARES, UNTRIED_SHARE, Blend
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import evaluate
+from labelspace.ranking import Ranking
 from labelspace.search.inner_product import build_index
 from labelspace.search.voters import Voters
 

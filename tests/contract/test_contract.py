@@ -11,9 +11,9 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 from sklearn.base import clone
 
+from labelspace.components.training_data import Shape
 from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
 from labelspace.features.pipeline import FeaturePipeline
-from labelspace.methods.base import Shape
 from labelspace.methods.registry import method_class, method_names, register
 from labelspace.model import store
 from labelspace.model.tagger import Tagger

@@ -189,7 +189,7 @@ def test_another_process_finds_the_entry(source: Path, store: Path) -> None:
     cached(source, xc.read_xc, store)
     before = entry_of(store).stat().st_mtime_ns
     code = (
-        "import sys; from labelspace.data import cache, xc; "
+        "import sys; from labelspace.data import cache; from labelspace.data.formats import xc; "
         "cache._save = None; "
         "print(cache.cached(sys.argv[1], xc.read_xc, sys.argv[2]).features.nnz)"
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labelspace._core import machine
 from labelspace._core import streams as _files
 from labelspace.data import iter_batches, read, read_taxonomy, statistics
 from labelspace.data.dataset import Dataset
@@ -21,7 +22,6 @@ from labelspace.data.formats import blocks as _blocks
 from labelspace.data.name_files import read_names
 from labelspace.datasets import download as downloads
 from labelspace.errors import DataError, MemoryBudgetError
-from labelspace.model import memory
 
 BILLIONS = 2_000_000_000
 
@@ -30,7 +30,7 @@ MEASURED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 from labelspace.data import read, statistics
-from labelspace.model.memory import peak_bytes
+from labelspace._core.machine import peak_bytes
 found = [statistics(read(path)) for path in sys.argv[1:]]
 peak = peak_bytes() >> 20
 print(json.dumps({"sizes": [[f["labels"], f["features"]] for f in found], "peak": peak}))
@@ -148,7 +148,7 @@ def test_a_file_larger_than_memory_is_refused(
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(_blocks, "CHECKED_BYTES", 1 << 12)
     assert len(read(path)) == 5000
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 13)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 13)
     with pytest.raises(MemoryBudgetError, match=rf"{name}: the first .* of it are read"):
         read(path)
     assert sum(len(batch) for batch in iter_batches(path, n_features=1)) == 5000

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from labelspace.components.training_data import Shape
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.labels.graph import cooccurrence_graph, taxonomy_graph
-from labelspace.methods.base import Shape
 
 
 @pytest.fixture

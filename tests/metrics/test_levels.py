@@ -12,7 +12,6 @@ from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.levels import (
     above_threshold,
     evaluate_levels,
@@ -22,6 +21,7 @@ from labelspace.metrics.levels import (
     path_figures,
     set_figures,
 )
+from labelspace.ranking import Ranking
 
 NAMES = ["a", "b", "a1", "a2", "b1", "a11", "brand: x", "brand: y"]
 PAIRS = [("a1", "a"), ("a2", "a"), ("b1", "b"), ("a11", "a1")]

@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from labelspace.errors import InputError, ParameterError
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.reliability import reliability
+from labelspace.ranking import Ranking
 
 
 def test_a_worked_example():

@@ -10,9 +10,9 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics import f1_score
 
 from labelspace.errors import InputError, ParameterError
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import evaluate
 from labelspace.metrics.thresholds import choose_threshold
+from labelspace.ranking import Ranking
 
 
 def drawn(seed, n=30, n_labels=12, k=6, levels=1000):

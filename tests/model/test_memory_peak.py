@@ -13,7 +13,7 @@ import json, re, sys
 from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
-from labelspace.methods.base import Shape
+from labelspace.components.training_data import Shape
 from labelspace.methods.registry import method_class
 
 name, params, n, n_features, n_labels = json.loads(sys.argv[1])

@@ -136,7 +136,7 @@ def test_without_an_atomic_exchange_two_renames_do(model, monkeypatch):
 
 SAVER = """
 import sys, numpy as np
-from labelspace import store
+from labelspace.model import store
 turn = 0
 while True:
     turn += 1
@@ -391,7 +391,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_old_model_stays(tmp_path):
     code = """
 import resource, signal, sys
 import numpy as np
-from labelspace import store
+from labelspace.model import store
 from labelspace.errors import StoreError
 store.save(store.Bundle({"turn": 1}), sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -12,10 +12,10 @@ from sklearn.base import clone
 from labelspace.engine import worker
 from labelspace.methods.dxml.voting import Rule, Voters
 from labelspace.methods.hyperbolic.method import Hyperbolic
-from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class
 from labelspace.metrics.ranking import evaluate
 from labelspace.nn.encoder import unit_array
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, Checkpoint
 from labelspace.runs.history import KS, History, curves_of, watch
 from support.planted import planted

@@ -7,12 +7,13 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import cut_validation
-from labelspace.methods.base import Method, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.parameters import SEED, integer, number
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import evaluate
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.ranking import Ranking
 
 
 class Toy(Method):

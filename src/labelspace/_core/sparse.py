@@ -168,3 +168,8 @@ def digest(*items: Any) -> str:
         for array in arrays:
             sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()
+
+
+def as_csr(X: csr_matrix | np.ndarray) -> csr_matrix:
+    """Features as CSR, for methods that work on non-zeros alone."""
+    return X if issparse(X) else csr_matrix(X)

@@ -32,3 +32,12 @@ def all_inside(indptr, indices, n_values, n_rows, n_columns):  # type: ignore[no
     for column in indices:
         inside &= 0 <= column < n_columns
     return inside
+
+
+@njit(cache=True, nogil=True)
+def inverse_length(data, start, stop):  # type: ignore[no-untyped-def]
+    """1 / |row| of a row's non-zeros data[start:stop], 1 if it has none: `unit_rows` in a loop."""
+    square = np.float32(0.0)
+    for cell in range(start, stop):
+        square += data[cell] * data[cell]
+    return np.float32(1.0) / np.sqrt(square) if square > 0.0 else np.float32(1.0)

@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import over_rows
-from labelspace.search.sparse_neighbours import inverse_length
-from labelspace.search.votes import keep_best
+from labelspace._core.top_k import keep_best
 
 _SPREAD = 8  # examples from which it pays to have a place for each feature
 _MANY = 8  # weights for each feature of an example, from which looking up is quicker than reading

@@ -14,12 +14,12 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import over_rows
+from labelspace._core.top_k import keep_best
 from labelspace.classifiers.tree_networks import Networks, network_margins
 from labelspace.classifiers.tree_weights import HINGE_SLOPE, Linear, linear_margins
 from labelspace.labels.tree import LabelTree
-from labelspace.search.sparse_neighbours import inverse_length
-from labelspace.search.votes import keep_best
 
 
 class Classifiers(NamedTuple):

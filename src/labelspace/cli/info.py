@@ -11,8 +11,8 @@ def info(model: options.Model, as_json: options.AsJson = False) -> None:
 
     Example: labelspace info model/
     """
+    from labelspace._core.machine import in_words
     from labelspace.model import store
-    from labelspace.model.memory import in_words
 
     header = store.load(model).header
     size = store.size_in_bytes(model)

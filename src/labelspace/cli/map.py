@@ -38,8 +38,8 @@ def map_labels(
 
     Example: labelspace map model/ --tree --out tree.html
     """
+    from labelspace._core.machine import in_words
     from labelspace._core.streams import replacing
-    from labelspace.model.memory import in_words
     from labelspace.model.tagger import load
 
     endings = (".html",) if tree else (".html", ".png")

@@ -25,8 +25,8 @@ def plan(
 
     Example: labelspace plan train.txt --method glas
     """
+    from labelspace._core.machine import available_bytes, in_words
     from labelspace.methods.registry import method_class
-    from labelspace.model.memory import available_bytes, in_words
     from labelspace.model.training import needed_memory
 
     params = method_class(method).parse_parameters(options.settings(set_))

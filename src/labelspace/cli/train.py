@@ -59,9 +59,9 @@ def train(
 
     Example: labelspace train train.jsonl.gz --method knn --set neighbours=10 --out model/
     """
+    from labelspace._core.machine import in_words
     from labelspace.methods.registry import method_class
     from labelspace.model import training
-    from labelspace.model.memory import in_words
     from labelspace.model.store import check_target, size_in_bytes
     from labelspace.runs.callbacks import Checkpoint
     from labelspace.runs.history import History

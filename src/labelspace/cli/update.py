@@ -34,7 +34,7 @@ def update(
 
     Example: labelspace update model/ more.jsonl.gz --out model-2/
     """
-    from labelspace.model.memory import in_words
+    from labelspace._core.machine import in_words
     from labelspace.model.store import check_target, locked, size_in_bytes
     from labelspace.model.tagger import load
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from labelspace._core.arrays import write_arrays
-from labelspace._core.sparse import pack_csr
+from labelspace._core.machine import total_bytes
+from labelspace._core.sparse import as_csr, pack_csr
 from labelspace._core.threads import cores
 from labelspace._version import __version__
 from labelspace.comparison.finished_runs import data_digest, finished_runs
@@ -27,9 +28,7 @@ from labelspace.engine.scratch import scratch_folder
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.features.tfidf import Tfidf
-from labelspace.methods.base import as_csr
 from labelspace.methods.registry import method_class
-from labelspace.model.memory import total_bytes
 
 METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5))
 COSTS = ("train_s", "batch_ms", "one_ms_p50", "one_ms_p99", "model_mb", "peak_mb")

@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.errors import LabelspaceError, MissingExtraError, ParameterError
 from labelspace.methods.parameters import unknown
-from labelspace.methods.ranking import Ranking
+from labelspace.ranking import Ranking
 
 
 class Peer(Protocol):

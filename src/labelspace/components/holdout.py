@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import unit_rows
-from labelspace.methods.base import TrainingData, as_csr
+from labelspace._core.sparse import as_csr, unit_rows
+from labelspace.components.training_data import TrainingData
 
 LEAST_VALIDATED, MOST_VALIDATED = 1000, 4000
 RELATED = 0.8  # cosine from which two examples are versions of one

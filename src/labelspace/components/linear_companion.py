@@ -8,22 +8,22 @@ examples held out for validation. TreeSpace and Seq2Seq have one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.components.stacking import Combiner
-from labelspace.methods.base import Shape
-from labelspace.methods.hierarchicalxc.method import HierarchicalXC
-from labelspace.methods.ranking import Ranking
+from labelspace.components.training_data import Shape
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, listeners
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
+TREE = "hierarchicalxc"  # the method whose classifiers stand beside a deep part
 LISTED = 30  # labels that each part names
 FEW_EXAMPLES = 20_000  # up to here classifiers are trained again on all, those held out included
 SETTINGS: Mapping[str, Any] = {
@@ -31,16 +31,31 @@ SETTINGS: Mapping[str, Any] = {
 }  # fmt: skip
 
 
+class LinearTree(Protocol):
+    """A tree of linear classifiers, as the method `hierarchicalxc` is."""
+
+    n_features_in_: int
+    n_labels_: int
+
+    def fit(self, X: Any, Y: Any, *, taxonomy: Any, callbacks: Sequence[Callback]) -> Any: ...
+    def predict(self, X: Any, k: int) -> Ranking: ...
+    def state(self) -> dict[str, np.ndarray]: ...
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None: ...
+    def memory(self, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]: ...
+    def get_params(self) -> dict[str, Any]: ...
+
+
 @dataclass
 class Wide:
     """Linear classifiers, and how they are weighed against the deep part."""
 
-    linear: HierarchicalXC
+    linear: LinearTree
     combiner: Combiner
 
     @classmethod
     def fit(
         cls,
+        tree: Callable[..., LinearTree],
         train: tuple[csr_matrix, csr_matrix],
         held: tuple[csr_matrix, csr_matrix],
         deep: Ranking,
@@ -51,12 +66,13 @@ class Wide:
     ) -> Self:
         """Learn from examples, and from what the deep part says of those held out.
 
+        tree       makes the linear classifiers: the class of the method TREE
         deep       the best LISTED labels of the examples held out, by the deep part
         again      whether those held out may be learned from in the end
         callbacks  of the linear part alone
         """
-        tree = "kmeans" if taxonomy is None else "taxonomy"
-        linear = HierarchicalXC(tree=tree, seed=seed, **SETTINGS)
+        kind = "kmeans" if taxonomy is None else "taxonomy"
+        linear = tree(tree=kind, seed=seed, **SETTINGS)
         linear.fit(*train, taxonomy=taxonomy, callbacks=callbacks)
         said = [deep, linear.predict(held[0], deep.k)]
         combiner = Combiner.fit(said, held[1], train[1])
@@ -73,14 +89,20 @@ class Wide:
         return {**self.linear.state(), **self.combiner.state()}
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int, n_labels: int) -> Self:
-        linear = HierarchicalXC(**SETTINGS)
+    def restore(
+        cls,
+        tree: Callable[..., LinearTree],
+        arrays: Mapping[str, np.ndarray],
+        n_features: int,
+        n_labels: int,
+    ) -> Self:
+        linear = tree(**SETTINGS)
         linear.n_features_in_, linear.n_labels_ = n_features, n_labels
         linear.load_state(arrays)
         return cls(linear, Combiner.restore(arrays, 2, n_labels))
 
 
-def wide_bytes(shape: Shape) -> int:
+def wide_bytes(tree: Callable[..., LinearTree], shape: Shape) -> int:
     """Memory that learning takes at its peak."""
-    params = HierarchicalXC(**SETTINGS).get_params()
-    return sum(HierarchicalXC.memory(shape, params).values())
+    linear = tree(**SETTINGS)
+    return sum(linear.memory(shape, linear.get_params()).values())

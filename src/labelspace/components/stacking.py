@@ -28,12 +28,12 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.sparse import hits_of
 from labelspace._core.threads import over_rows
+from labelspace._core.top_k import keep_best
 from labelspace.components.calibration import log_odds
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import measure
 from labelspace.metrics.thresholds import MACRO_F1, choose_threshold
-from labelspace.search.votes import keep_best
+from labelspace.ranking import Ranking
 
 BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
 # How much all labels count alike beside what rare ones count more: from rarity ignored to no limit.

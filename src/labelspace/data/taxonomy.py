@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_matrix, identity
 
 from labelspace._core.streams import PathLike, at_rest, limited_lines, opened, replacing
 from labelspace.data.name_files import decoded, quoted, unquoted
@@ -53,6 +54,17 @@ class Taxonomy:
     def depths(self) -> np.ndarray:
         """Longest distance from a root, per node."""
         return longest_depths(self.edges, len(self.node_names))
+
+    def ancestors(self) -> csr_matrix:
+        """(nodes, nodes) a one for each node's ancestors and for itself."""
+        n, (children, parents) = len(self), self.edges.T
+        up = csr_matrix((np.ones(len(children), np.float32), (children, parents)), (n, n))
+        reached = (identity(n, np.float32, format="csr") + up).tocsr()
+        for _ in range(int(self.depths().max(initial=0)).bit_length()):  # each doubles the way
+            reached = reached @ reached
+            reached.data[:] = 1.0
+        reached.sort_indices()
+        return reached
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The edges as (child name, parent name)."""
@@ -159,3 +171,15 @@ def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
     if len(cycle) > _SHOWN_NODES:
         shown += [f"... ({len(cycle) - 1} names)"]
     raise DataError("the taxonomy has a cycle: " + " -> ".join(shown))
+
+
+def label_ancestors(taxonomy: Taxonomy | None, n_labels: int) -> csr_matrix:
+    """(labels, labels) a one for each label's ancestors among the labels, the topmost first."""
+    if taxonomy is None:
+        return csr_matrix((n_labels, n_labels), dtype=np.float32)
+    cells = taxonomy.ancestors()[:n_labels, :n_labels].tocoo()
+    rows, columns = cells.row[cells.row != cells.col], cells.col[cells.row != cells.col]
+    order = np.lexsort((taxonomy.depths()[columns], rows))
+    ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_labels))])
+    ones = np.ones(len(order), np.float32)
+    return csr_matrix((ones, columns[order], ends), shape=(n_labels, n_labels))

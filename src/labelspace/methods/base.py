@@ -8,89 +8,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 
 from labelspace._core.sparse import checked_features, checked_labels, digest
 from labelspace._core.threads import single_blas_thread
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
 from labelspace.methods.parameters import Parameter, checked_count, plain, unknown
-from labelspace.methods.ranking import Ranking
+from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
     from labelspace.runs.callbacks import Callback
-
-
-PAIRED = 100  # labels of an example that a label graph takes pairs of, at most
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """What `fit` hands to a method after all checks."""
-
-    X: Features
-    Y: csr_matrix
-    valid: tuple[Features, csr_matrix] | None
-    taxonomy: Taxonomy | None
-    callbacks: Sequence[Callback]
-    identity: str
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The size of a job, for memory estimates before anything is allocated.
-
-    common_features  that more than half of the examples have
-    label_pairs      sum over the examples of their number of labels squared, with at most
-                     PAIRED labels of an example; 0: unknown
-    """
-
-    points: int
-    features: int
-    labels: int
-    feature_nnz: int
-    label_nnz: int
-    common_features: int = 0
-    label_pairs: int = 0
-
-    @classmethod
-    def of(cls, X: Features, Y: csr_matrix) -> Shape:
-        """The shape of these data, found without allocating more than the data take."""
-        if isinstance(X, np.ndarray):
-            counts = np.count_nonzero(X, axis=0)
-        elif X.shape[1] <= X.nnz:
-            counts = np.bincount(X.indices, minlength=X.shape[1])
-        else:  # a file may claim any number of features
-            counts = np.unique(X.indices, return_counts=True)[1]
-        labels = np.minimum(np.diff(Y.indptr), PAIRED).astype(np.int64)
-        return cls(
-            points=X.shape[0],
-            features=X.shape[1],
-            labels=Y.shape[1],
-            feature_nnz=int(counts.sum()),
-            label_nnz=Y.nnz,
-            common_features=int(np.count_nonzero(counts > X.shape[0] / 2)),
-            label_pairs=int(labels @ labels),
-        )
-
-    @property
-    def data_bytes(self) -> int:
-        """Bytes of the features and labels as CSR, which is what a copy of them takes."""
-        return 8 * (self.feature_nnz + self.label_nnz) + 16 * self.points
-
-    def cooccurrences(self) -> int:
-        """Pairs of labels, each with itself included, that occur together: an upper bound."""
-        mean = self.label_nnz / max(1, self.points)
-        # Where nothing is known of single examples, as many labels as in a geometric distribution.
-        pairs = self.label_pairs or self.label_nnz * min(float(PAIRED), 2 * mean + 1)
-        return int(min(pairs + self.labels, float(self.labels) ** 2))
 
 
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -308,8 +243,3 @@ def _checked_valid(
         )
     Y.resize(Y.shape[0], n_labels)
     return X, Y
-
-
-def as_csr(X: Features) -> csr_matrix:
-    """Features as CSR, for methods that work on non-zeros alone."""
-    return X if issparse(X) else csr_matrix(X)

@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.sparse import as_csr
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.parameters import SEED, Parameter
-from labelspace.methods.ranking import Ranking
+from labelspace.ranking import Ranking
 
 
 class MostCommon(Method):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import checked_features, unit_rows
+from labelspace._core.sparse import as_csr, checked_features, unit_rows
 from labelspace.errors import InputError
-from labelspace.methods.base import Method, as_csr
-
-if TYPE_CHECKING:
-    from labelspace.methods.glas.method import GLaS
+from labelspace.methods.base import Method
 
 
 @dataclass(frozen=True)
@@ -52,20 +49,6 @@ def checked_example(model: Method, X: Any, label: int) -> csr_matrix:
     return X
 
 
-def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> Explanation:
-    """Explain one label of the one example X by the space that both lie in."""
-    examples: list[tuple[int, float]] = []
-    labelled: list[list[int]] = []
-    voters = model.blend_.voters
-    if voters is not None:
-        rows, cosines = voters.nearest(model.embed(X), k)
-        examples = _pairs(rows[0], cosines[0])
-        labelled = [voters.Y[row].indices.tolist() for row, _ in examples]
-    wanted = np.array([label])
-    by_features = pushes(X, lambda rows: model.logits(rows, wanted)[:, 0], k)
-    return Explanation(label, by_features, _near(model, label, k), examples, labelled)
-
-
 def pushes(
     X: csr_matrix, raw_score: Callable[[csr_matrix], np.ndarray], k: int
 ) -> list[tuple[int, float]]:
@@ -79,7 +62,7 @@ def pushes(
     without.data[np.arange(X.nnz) * (X.nnz + 1)] = 0.0  # feature i of row i
     push = raw_score(X) - raw_score(without)
     best = np.argsort(-np.abs(push), kind="stable")[:k]
-    return _pairs(X.indices[best], push[best])
+    return pairs(X.indices[best], push[best])
 
 
 def alike(weights: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
@@ -88,17 +71,9 @@ def alike(weights: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
     cosines = np.asarray((rows @ rows[label].T).todense()).ravel()
     cosines[label] = 0.0
     best = np.argsort(-cosines, kind="stable")[:k]
-    return _pairs(best[cosines[best] > 0], cosines[best][cosines[best] > 0])
+    return pairs(best[cosines[best] > 0], cosines[best][cosines[best] > 0])
 
 
-def _near(model: GLaS, label: int, k: int) -> list[tuple[int, float]]:
-    vectors = model.table_.weight  # as they are trained: a cosine needs no vectors of length 1
-    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), 1e-12)
-    cosines = vectors @ vectors[label] / (lengths * lengths[label])
-    cosines[label] = -np.inf
-    best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - 1)]
-    return _pairs(best, cosines[best])
-
-
-def _pairs(numbers: np.ndarray, weights: np.ndarray) -> list[tuple[int, float]]:
+def pairs(numbers: np.ndarray, weights: np.ndarray) -> list[tuple[int, float]]:
+    """Numbers and their weights as plain pairs, without the padding -1."""
     return [(int(n), float(w)) for n, w in zip(numbers, weights, strict=True) if n >= 0]

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import pack_csr, unpack_csr
+from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.parameters import SEED, Parameter, integer, number
-from labelspace.methods.ranking import Ranking
+from labelspace.ranking import Ranking
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
 if TYPE_CHECKING:

@@ -20,18 +20,19 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import OFFSETS, are_numbers, expect
-from labelspace._core.sparse import checked_features, unit_rows
+from labelspace._core.sparse import as_csr, checked_features, unit_rows
 from labelspace._core.threads import cores
 from labelspace.classifiers.naive_bayes import Shortlister, as_candidates
 from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker
 from labelspace.components.calibration import fit_line, probabilities
 from labelspace.components.holdout import validation_share
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
 from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integer, number
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import measure
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, kept_blocks, teller
 
 if TYPE_CHECKING:

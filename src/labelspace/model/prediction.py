@@ -20,10 +20,10 @@ from labelspace._core.streams import replacing
 from labelspace.data.columns import PATH_JOINT
 from labelspace.data.levels import KIND_JOINT, Levels
 from labelspace.errors import ParameterError
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
 from labelspace.model.tags import Tag
+from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset

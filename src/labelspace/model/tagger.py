@@ -19,6 +19,7 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import all_finite
 from labelspace._core.checks import OFFSETS, all_within, expect
 from labelspace._version import __version__
+from labelspace.components.training_data import Shape
 from labelspace.data import Columns, iter_batches, read
 from labelspace.data.dataset import Dataset, Features
 from labelspace.data.formats import frames
@@ -38,8 +39,7 @@ from labelspace.errors import (
 )
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.labels.propensity import LabelCounts
-from labelspace.methods.base import Method, Shape
-from labelspace.methods.ranking import Ranking
+from labelspace.methods.base import Method
 from labelspace.methods.registry import method_class, method_names
 from labelspace.metrics import thresholds
 from labelspace.model import store
@@ -48,6 +48,7 @@ from labelspace.model.explain import Why, explain
 from labelspace.model.memory import refuse_if_too_large
 from labelspace.model.prediction import predict_file
 from labelspace.model.tags import Tag, Tags
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback
 
 __all__ = ["Source", "Tag", "Tagger", "Tags", "load", "with_labels_first"]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from labelspace.components.training_data import Shape
 from labelspace.data import Columns, read
 from labelspace.data.dataset import Dataset, Features
 from labelspace.data.levels import Levels
@@ -15,7 +16,7 @@ from labelspace.errors import ParameterError
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods import DEFAULT_METHOD
-from labelspace.methods.base import Method, Shape
+from labelspace.methods.base import Method
 from labelspace.methods.registry import method_class
 from labelspace.metrics import thresholds
 from labelspace.model.memory import needed_bytes, refuse_if_too_large

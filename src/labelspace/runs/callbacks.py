@@ -8,14 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from labelspace.errors import CheckpointError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from labelspace.nn.trainer import Trainer
     from labelspace.runs.checkpoint_files import Blocks
 
     Arrays = Mapping[str, np.ndarray]
@@ -26,25 +25,54 @@ logger = logging.getLogger(__name__)
 WORTH_WRITING = 10.0
 
 
-class Callback:
-    """Hooks of a run; override what you need. `run` is the Trainer with its public state."""
+class Progress(Protocol):
+    """Where a run stands."""
 
-    def on_start(self, run: Trainer) -> None:
+    epoch: int
+    step: int
+    history: list[dict[str, float]]
+
+
+class Run(Protocol):
+    """A training run as its callbacks see it: `labelspace.nn.trainer.Trainer`."""
+
+    epochs: int
+    steps_per_epoch: int
+    loss: float
+    identity: str
+
+    @property
+    def progress(self) -> Progress: ...
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All that a resumed run needs."""
+
+    def final_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The same after the last epoch, without what only further epochs need."""
+
+    def load_state(self, arrays: Mapping[str, np.ndarray], progress: Mapping[str, Any]) -> None:
+        """Take back what `state` gave."""
+
+
+class Callback:
+    """Hooks of a run; override what you need."""
+
+    def on_start(self, run: Run) -> None:
         """Before the first batch."""
 
-    def on_batch(self, run: Trainer) -> None:
+    def on_batch(self, run: Run) -> None:
         """After each batch."""
 
-    def on_epoch(self, run: Trainer) -> None:
+    def on_epoch(self, run: Run) -> None:
         """After each epoch, its validation score known."""
 
-    def on_interrupt(self, run: Trainer) -> None:
+    def on_interrupt(self, run: Run) -> None:
         """The user stopped the run; the state is that after the last whole batch."""
 
-    def on_trained(self, run: Trainer) -> None:
+    def on_trained(self, run: Run) -> None:
         """After the last batch of a learner, also where others of the same run follow."""
 
-    def on_end(self, run: Trainer) -> None:
+    def on_end(self, run: Run) -> None:
         """After the last batch, the best weights in place."""
 
     def on_work(self, what: str, done: int, total: int) -> None:
@@ -121,19 +149,19 @@ class Checkpoint(Callback):
         self._parts: list[Checkpoint] = []
         self._blocks: list[Blocks] = []
 
-    def on_start(self, run: Trainer) -> None:
+    def on_start(self, run: Run) -> None:
         self._last = time.monotonic()
         if self.resume and self.path.exists():
             self._load(run)
 
-    def on_batch(self, run: Trainer) -> None:
+    def on_batch(self, run: Run) -> None:
         if time.monotonic() - self._last >= 60 * self.minutes:
             self._try(lambda: self.save(run))
 
-    def on_interrupt(self, run: Trainer) -> None:
+    def on_interrupt(self, run: Run) -> None:
         self._failed = self._try(lambda: self.save(run))
 
-    def on_trained(self, run: Trainer) -> None:
+    def on_trained(self, run: Run) -> None:
         arrays, progress = run.final_state()
         self._trained = arrays, progress
         if progress["seconds"] >= WORTH_WRITING:
@@ -178,7 +206,7 @@ class Checkpoint(Callback):
         if self._failed is not None:
             raise self._failed
 
-    def save(self, run: Trainer) -> None:
+    def save(self, run: Run) -> None:
         """Write the state of the run after its last whole batch."""
         self._write(*run.state())
 
@@ -202,7 +230,7 @@ class Checkpoint(Callback):
             return error
         return None
 
-    def _load(self, run: Trainer) -> None:
+    def _load(self, run: Run) -> None:
         from labelspace.runs.checkpoint_files import of_another_run, read_checkpoint
 
         arrays, progress = read_checkpoint(self.path)

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.runs.callbacks import Callback
+from labelspace.runs.callbacks import Callback, Run
 
 if TYPE_CHECKING:
-    from labelspace.methods.base import Method
     from labelspace.metrics.ranking import RankedLabels
-    from labelspace.nn.trainer import Trainer
 
 KS = (1, 3, 5)
 MOST_MEASURED = 2000  # examples of each part, the same ones after every epoch
@@ -37,7 +35,7 @@ class History(Callback):
     def __init__(self) -> None:
         self.parts: dict[str, tuple[Callable[[int], RankedLabels], csr_matrix]] = {}
 
-    def on_epoch(self, run: Trainer) -> None:
+    def on_epoch(self, run: Run) -> None:
         from labelspace.metrics.ranking import evaluate
 
         entry = run.progress.history[-1]
@@ -86,7 +84,7 @@ def watch(
                 callback.parts[name] = partial(rank, X), Y
 
 
-def curves_of(method: Method) -> dict[str, Any] | None:
+def curves_of(method: Any) -> dict[str, Any] | None:
     """Return what a fitted method keeps of its epochs as JSON values; None if it had none.
 
     {"method", "metric", "epochs": [{"epoch": 1, "loss": .., "train P@1": .., ..}, ..]}, or for a

@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from labelspace.runs.callbacks import Callback
-
-if TYPE_CHECKING:
-    from labelspace.nn.trainer import Trainer
+from labelspace.runs.callbacks import Callback, Run
 
 SECONDS_PER_LINE = 30.0  # without a terminal
 COMPILING = "compiling loops, once: later runs start at once"
@@ -168,7 +165,7 @@ def compilation_said(say: Callable[[str], None] = print_line) -> Iterator[None]:
 
 
 def _is_ours(dispatcher: Any) -> bool:
-    return getattr(dispatcher, "__module__", "").partition(".")[0] == __package__
+    return getattr(dispatcher, "__module__", "").partition(".")[0] == __package__.partition(".")[0]
 
 
 class ProgressBar(Callback):
@@ -189,11 +186,11 @@ class ProgressBar(Callback):
             self.works[what] = self.progress.add_task(f"{self.name}{what}", total=total)
         self.progress.update(self.works[what], completed=done, visible=done < total)
 
-    def on_start(self, run: Trainer) -> None:
+    def on_start(self, run: Run) -> None:
         total = run.epochs * run.steps_per_epoch
         self.task = self.progress.add_task(f"{self.name}training", total=total)
 
-    def on_batch(self, run: Trainer) -> None:
+    def on_batch(self, run: Run) -> None:
         at = run.progress
         self.progress.update(
             self.task,
@@ -201,5 +198,5 @@ class ProgressBar(Callback):
             description=f"{self.name}epoch {at.epoch + 1}/{run.epochs} loss {run.loss:.4f}",
         )
 
-    def on_end(self, run: Trainer) -> None:
+    def on_end(self, run: Run) -> None:
         self.progress.update(self.task, completed=run.epochs * run.steps_per_epoch)

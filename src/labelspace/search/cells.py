@@ -10,10 +10,10 @@ from numba import njit
 
 from labelspace._core.checks import kept_count
 from labelspace._core.threads import over_rows
+from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
 from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
 from labelspace.search.tuning import measured, reaches
-from labelspace.search.votes import keep_best
 
 
 class CellNeighbours(NeighbourIndex):

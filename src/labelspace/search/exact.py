@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.threads import over_rows, product
+from labelspace._core.top_k import keep_best
 from labelspace.search.index import QUERY_BLOCK, InnerProductIndex, dot
-from labelspace.search.votes import keep_best
 
 _LABEL_BLOCK = 16_384
 BLOCK_BYTES = 4 * QUERY_BLOCK * _LABEL_BLOCK  # of the products that are in memory at once

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.threads import over_rows
+from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError
-from labelspace.search.votes import keep_best
 
 QUERY_BLOCK = 1024  # bounds the memory of a search: candidates and scores of this many queries
 TUNED_K = 5  # approximate search is tuned to find so many labels a query

@@ -18,6 +18,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import kept_count
 from labelspace._core.threads import over_rows, product
+from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss
@@ -26,7 +27,7 @@ from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
 from labelspace.search.tuning import QUERIES, measured, reaches, tuning_queries
-from labelspace.search.votes import keep_best, vote_rows
+from labelspace.search.votes import vote_rows
 
 KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
 

@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.threads import over_rows
+from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError
 from labelspace.search.index import QUERY_BLOCK, checked_rows
-from labelspace.search.votes import keep_best
 
 GEOMETRIES = ("hyperbolic", "euclidean", "spherical")
 MARGIN = 8  # float32 may rank a point a little below place k that belongs above it

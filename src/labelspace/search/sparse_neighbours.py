@@ -13,8 +13,10 @@ from numba import njit
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
+from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import over_rows
-from labelspace.search.votes import keep_best, vote_rows
+from labelspace._core.top_k import keep_best
+from labelspace.search.votes import vote_rows
 
 
 class SparseNeighbours:
@@ -82,15 +84,6 @@ class SparseNeighbours:
     def restore(cls, arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Self:
         """Take back what `state` gave; shape: features and examples."""
         return cls(unpack_csr("postings", arrays, shape))
-
-
-@njit(cache=True, nogil=True)
-def inverse_length(data, start, stop):  # type: ignore[no-untyped-def]
-    """1 / |row| of a row's non-zeros data[start:stop], 1 if it has none: `unit_rows` in a loop."""
-    square = np.float32(0.0)
-    for cell in range(start, stop):
-        square += data[cell] * data[cell]
-    return np.float32(1.0) / np.sqrt(square) if square > 0.0 else np.float32(1.0)
 
 
 @njit(cache=True, nogil=True)

@@ -17,13 +17,13 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace._core.checks import all_within
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.threads import over_rows, product
+from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
 from labelspace.search.index import dot
 from labelspace.search.neighbours import assign, grouped, k_means
 from labelspace.search.projected import leading_directions
 from labelspace.search.tuning import QUERIES, tuning_queries
-from labelspace.search.votes import keep_best
 
 DIRECTIONS = 128
 SHARPNESS = 20.0  # a vote weighs exp(SHARPNESS * cosine)

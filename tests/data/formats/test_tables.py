@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_matrix
 
+from labelspace._core import machine
 from labelspace.data import Columns, Dataset, iter_batches, read, write
 from labelspace.errors import DataError, MemoryBudgetError, ParameterError
-from labelspace.model import memory
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "first, with comma", "labels": ["zebra", "apple"]},
@@ -472,7 +472,7 @@ def test_parquet_of_more_rows_than_memory_holds(
     row = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array(["same"]))
     pq.write_table(pa.table({"text": row, "labels": row}), path)
     assert path.stat().st_size < 20_000
-    monkeypatch.setattr(memory, "available_bytes", lambda: 10_000_000)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 10_000_000)
     with pytest.raises(MemoryBudgetError, match=r"1,000,000 rows need more than 80\.0 MB"):
         read(path)
     assert len(next(iter_batches(path, batch_size=10))) == 10

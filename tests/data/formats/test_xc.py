@@ -313,7 +313,7 @@ def test_leaving_early_does_not_wait_for_threads(put: Put, monkeypatch: pytest.M
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_can_read_too(put: Put) -> None:
     code = (
-        "import os, sys; from labelspace.data import xc; xc.read_xc(sys.argv[1]); "
+        "import os, sys; from labelspace.data.formats import xc; xc.read_xc(sys.argv[1]); "
         "child = os.fork(); n = len(xc.read_xc(sys.argv[1])); "
         "os._exit(n) if child == 0 else print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
     )

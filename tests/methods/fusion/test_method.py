@@ -10,8 +10,8 @@ import labelspace
 from labelspace.classifiers.one_vs_rest import LinearRanker
 from labelspace.components.holdout import cut_apart
 from labelspace.components.stacking import COLUMNS, Combiner, _cheap, gather, listed_by_any
+from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
-from labelspace.methods.base import Shape
 from labelspace.methods.fusion import method as fusion
 from labelspace.methods.fusion import plan as fusion_members
 from labelspace.methods.fusion.method import Fusion, _compacted, _members_memory
@@ -20,11 +20,11 @@ from labelspace.methods.fusion.plan import Step, after_cut, steps
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.knn import KNN
 from labelspace.methods.linear import Linear
-from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class
 from labelspace.metrics.ranking import evaluate, measure
 from labelspace.metrics.thresholds import choose_threshold
 from labelspace.nn.encoder import unit_array
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Checkpoint
 from support.planted import planted
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.methods.base import Shape
+from labelspace.components.training_data import Shape
 from labelspace.methods.fusion import plan as fusion_members
 from labelspace.methods.fusion.method import Fusion
 from labelspace.methods.fusion.plan import Clock, Step, briefer, longer, shorter, space, steps

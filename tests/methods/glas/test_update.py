@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from labelspace.components.training_counts import Counts
 from labelspace.errors import InputError, NotFittedError
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.glas.method import GLaS
-from labelspace.methods.glas.update import Counts
 from labelspace.metrics.ranking import evaluate
 from labelspace.model.tagger import Tagger
 from labelspace.search.exact import ExactIndex

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from labelspace._core.sparse import unit_rows
+from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
-from labelspace.methods.base import Shape
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.neuralxc.method import NeuralXC
 from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path

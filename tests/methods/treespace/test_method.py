@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from labelspace.data.taxonomy import Taxonomy
+from labelspace.data.taxonomy import Taxonomy, label_ancestors
 from labelspace.errors import InputError, ParameterError
 from labelspace.methods.treespace.geometry import GEOMETRIES, RADIUS
 from labelspace.methods.treespace.method import TreeSpace
-from labelspace.methods.treespace.nodes import Nodes, label_ancestors
+from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.objective import TreeObjective
 from labelspace.methods.treespace.search import TreeIndex, Votes, with_ancestors
 from labelspace.methods.treespace.vectors import RANK, Layout, TreeVectors

@@ -108,7 +108,7 @@ def gather(parts: Iterable[Rows], path: PathLike | None = None) -> Rows:
 
 def _refuse_if_too_large(held: int, path: PathLike) -> None:
     """Raise a MemoryBudgetError if there is not enough memory to copy what is held into one."""
-    from labelspace.model.memory import available_bytes, in_words
+    from labelspace._core.machine import available_bytes, in_words
 
     free = available_bytes()
     if free < held / 2:

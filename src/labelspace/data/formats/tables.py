@@ -270,7 +270,7 @@ def _parquet_records(parser: RowParser) -> Iterator[Record]:
 
 def _refuse_too_many(rows: int, path: Path) -> None:
     """A few bytes of Parquet can stand for very many equal rows."""
-    from labelspace.model.memory import available_bytes, in_words
+    from labelspace._core.machine import available_bytes, in_words
 
     needed, free = rows * _LEAST_ROW_BYTES, available_bytes()
     if needed > free:

@@ -17,12 +17,14 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import cut_validation
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk_bytes
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.dxml.defaults import batch, hidden_layers, learners, passes
 from labelspace.methods.dxml.objective import Anchors, BatchObjective
 from labelspace.methods.dxml.targets import label_points, place_labels
@@ -39,12 +41,12 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, principal_directions, unit_array
 from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
 from labelspace.nn.row_tables import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
 from labelspace.search.inner_product import check_search

@@ -19,9 +19,9 @@ from labelspace._core.arrays import under
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import unit_array
+from labelspace.ranking import Ranking
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.neighbours import (

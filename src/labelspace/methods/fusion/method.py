@@ -20,14 +20,15 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import under
 from labelspace._core.checks import expect
-from labelspace._core.sparse import digest
+from labelspace._core.sparse import as_csr, digest
 from labelspace.components.calibration import log_odds
 from labelspace.components.holdout import cut_apart, family_sizes
 from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.explanation import Explanation, checked_example, pushes
 from labelspace.methods.fusion.narrow import compact, widened
 from labelspace.methods.fusion.plan import (
@@ -39,8 +40,8 @@ from labelspace.methods.fusion.plan import (
 )
 from labelspace.methods.linear import Linear
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
-from labelspace.methods.ranking import Ranking
 from labelspace.methods.registry import method_class, method_names
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import History
 

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.components.holdout import cut_size
-from labelspace.methods.base import Shape
-from labelspace.methods.hierarchicalxc.method import HierarchicalXC
+from labelspace.components.training_data import Shape
 from labelspace.methods.linear import usual_negatives
+from labelspace.methods.registry import method_class
 
 FEW_EXAMPLES, MANY_EXAMPLES = 30_000, 300_000
 # Examples that a tree is trained on to see how quick this machine is on such data; and on a few
@@ -181,7 +181,9 @@ class Clock:
         rows = np.random.default_rng([seed, X.shape[0]]).permutation(labelled)[:SAMPLE]
         for chosen in (rows[:WARM_UP], rows):
             start = time.monotonic()
-            HierarchicalXC(**TREES, ensemble=1, validation=0.0).fit(X[chosen], Y[chosen])
+            method_class("hierarchicalxc")(**TREES, ensemble=1, validation=0.0).fit(
+                X[chosen], Y[chosen]
+            )
         self.tree = (time.monotonic() - start) * X.shape[0] / max(1, len(rows))
 
     def covers(self, plan: list[tuple[Step, bool]]) -> bool:

@@ -26,14 +26,17 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import under
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import parts_of
 from labelspace.components.neighbour_blend import Blend
-from labelspace.components.training_sizes import batch_of, dimension, pace
+from labelspace.components.training_counts import Counts, batch_of, dimension, pace
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.explanation import Explanation, checked_example, explain
+from labelspace.methods.base import Method
+from labelspace.methods.explanation import Explanation, checked_example
+from labelspace.methods.glas.explain import explain
 from labelspace.methods.glas.objective import BatchObjective
-from labelspace.methods.glas.update import Counts, grow, passes_to_grow
+from labelspace.methods.glas.update import grow, passes_to_grow
 from labelspace.methods.parameters import (
     BATCH_SIZE,
     KEEP,
@@ -49,11 +52,11 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, unit_array
 from labelspace.nn.row_tables import RowAdam, RowTable, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index

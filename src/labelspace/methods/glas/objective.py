@@ -12,8 +12,8 @@ from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.nn import losses, regularisers
 from labelspace.nn.encoder import times_scalar, unit
 from labelspace.nn.sampling import Candidates, CandidateSampler
-from labelspace.nn.trainer import Batch, Trainer
-from labelspace.runs.callbacks import Callback
+from labelspace.nn.trainer import Batch
+from labelspace.runs.callbacks import Callback, Run
 
 if TYPE_CHECKING:
     from labelspace.methods.glas.method import GLaS
@@ -88,7 +88,7 @@ class BatchObjective(Callback):
         drawn = batch.rng.integers(0, HARD, (len(batch.rows), HARD_PER_EXAMPLE))
         return np.asarray(self.hard.numpy()[batch.rows[:, None], drawn])
 
-    def on_epoch(self, run: Trainer) -> None:  # noqa: ARG002
+    def on_epoch(self, run: Run) -> None:  # noqa: ARG002
         """Ask the current index which labels each example is taken for wrongly."""
         if self.hard is None:
             return

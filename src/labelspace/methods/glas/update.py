@@ -13,14 +13,13 @@ belong.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace.components.training_sizes import batch_of
+from labelspace.components.training_counts import batch_of
 from labelspace.methods.glas.objective import BatchObjective
 from labelspace.nn.encoder import unit, unit_array
 from labelspace.nn.row_tables import RowTable, SparseLinear
@@ -33,37 +32,6 @@ SHAPE_WEIGHT = 10.0
 LEAST_STEPS = 100
 LEAST_REMEMBERED = 256  # old examples beside a batch
 MOST_HELD = 512  # labels of a batch whose shape is held
-
-
-@dataclass(frozen=True)
-class Counts:
-    """In how many examples each feature and each label was seen, and of how many, (1,)."""
-
-    features: np.ndarray
-    labels: np.ndarray
-    examples: np.ndarray
-
-    @classmethod
-    def of(cls, X: csr_matrix, Y: csr_matrix) -> Counts:
-        return cls(
-            np.bincount(X.indices, minlength=X.shape[1]),
-            np.bincount(Y.indices, minlength=Y.shape[1]),
-            np.array([X.shape[0]]),
-        )
-
-    def plus(self, X: csr_matrix, Y: csr_matrix) -> Counts:
-        """With these examples too; Y may have more labels."""
-        more = Counts.of(X, Y)
-        labels = more.labels.copy()
-        labels[: len(self.labels)] += self.labels
-        return Counts(self.features + more.features, labels, self.examples + more.examples)
-
-    def log_odds(self) -> np.ndarray:
-        share = (self.labels + 0.5) / (self.examples[0] + 1.0)
-        return np.asarray(np.log(share / (1.0 - share)), np.float32)
-
-    def state(self) -> dict[str, np.ndarray]:
-        return {"features": self.features, "labels": self.labels, "examples": self.examples}
 
 
 def grow(model: GLaS, X: csr_matrix, Y: csr_matrix) -> ShapeKeeper:

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.sparse import unit_rows
-from labelspace.components.training_sizes import batch_of
+from labelspace.components.training_counts import batch_of
 from labelspace.errors import InputError
 
 if TYPE_CHECKING:
     import torch
 
-    from labelspace.methods.base import TrainingData
+    from labelspace.components.training_data import TrainingData
     from labelspace.nn.autoencoder import Autoencoder
     from labelspace.nn.encoder import Encoder
     from labelspace.nn.row_tables import Together

@@ -23,6 +23,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import under
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.tree_edges import CELLS_AT_A_TIME, train_edges
 from labelspace.classifiers.tree_networks import (
@@ -34,15 +35,16 @@ from labelspace.classifiers.tree_networks import (
 from labelspace.classifiers.tree_search import Classifiers, Search, averaged, find_labels
 from labelspace.classifiers.tree_weights import NO_LINEAR, Linear, check_linear, lay_out
 from labelspace.components.calibration import AS_IT_IS, fit_line, log_odds, probabilities_of_shares
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.hierarchicalxc.calibration import LOOKED_AT, SURE, cut
 from labelspace.methods.hierarchicalxc.inputs import INPUTS, Inputs, fit_encoder
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
-from labelspace.methods.ranking import Ranking
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, kept_blocks, teller
 
 if TYPE_CHECKING:

@@ -22,12 +22,13 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import under
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
+from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.components.holdout import cut_validation
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import TrainingError
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.hyperbolic.objective import BatchObjective
 from labelspace.methods.hyperbolic.space import INTO, OPTIMISERS, Space
 from labelspace.methods.parameters import (
@@ -41,12 +42,12 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.ensemble_trainer import Arrays, MemberTrainer
 from labelspace.nn.row_tables import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser
+from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
 from labelspace.search.lorentz import build_neighbours, restore_neighbours

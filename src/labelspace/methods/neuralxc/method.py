@@ -22,14 +22,14 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import under
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.sparse import unit_rows
+from labelspace._core.sparse import as_csr, unit_rows
 from labelspace.components.holdout import parts_of
 from labelspace.components.neighbour_blend import Blend
-from labelspace.components.training_sizes import batch_of, pace
+from labelspace.components.training_counts import Counts, batch_of, pace
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
-from labelspace.methods.glas.update import Counts
+from labelspace.methods.base import Method
 from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path, optimiser
 from labelspace.methods.neuralxc.objective import BatchObjective
 from labelspace.methods.parameters import (
@@ -46,10 +46,10 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
-from labelspace.methods.ranking import Ranking
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import unit_array
 from labelspace.nn.trainer import Learner, Trainer
+from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
 from labelspace.search.tuning import TYPICAL, evenly

@@ -13,8 +13,8 @@ from labelspace.methods.neuralxc.network import Network
 from labelspace.nn.autoencoder import Zeros
 from labelspace.nn.losses import binary_loss, sigmoid_of
 from labelspace.nn.sampling import Candidates, CandidateSampler
-from labelspace.nn.trainer import Batch, Trainer
-from labelspace.runs.callbacks import Callback
+from labelspace.nn.trainer import Batch
+from labelspace.runs.callbacks import Callback, Run
 
 if TYPE_CHECKING:
     from labelspace.methods.neuralxc.method import NeuralXC
@@ -32,7 +32,7 @@ class BatchObjective(Callback):
         kind = "all" if Y.shape[1] <= model.exact else "uniform"
         self.sampler = CandidateSampler(Y, kind, model.samples)  # type: ignore[arg-type]
 
-    def on_start(self, run: Trainer) -> None:
+    def on_start(self, run: Run) -> None:
         self.run = run
 
     @property

@@ -23,14 +23,15 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import under
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.sparse import checked_features, digest
+from labelspace._core.sparse import as_csr, checked_features, digest
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.components.holdout import parts_of
-from labelspace.components.linear_companion import LISTED, Wide, wide_bytes
-from labelspace.components.training_sizes import batch_of
+from labelspace.components.linear_companion import LISTED, TREE, Wide, wide_bytes
+from labelspace.components.training_counts import batch_of
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.parameters import (
     BATCH_SIZE,
     METRIC,
@@ -43,7 +44,7 @@ from labelspace.methods.parameters import (
     integer,
     number,
 )
-from labelspace.methods.ranking import Ranking
+from labelspace.methods.registry import method_class
 from labelspace.methods.seq2seq.beam_search import OFF, Writer
 from labelspace.methods.seq2seq.model import (
     Bag,
@@ -58,6 +59,7 @@ from labelspace.methods.seq2seq.objective import WritingObjective
 from labelspace.methods.seq2seq.outputs import Outputs, plan_outputs
 from labelspace.metrics.ranking import measure
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
 from labelspace.search.tuning import evenly
@@ -225,7 +227,9 @@ class Seq2Seq(Method):
                 again, taxonomy = data.valid is None, data.taxonomy
                 bags, held = (self.bag_(X), Y), (self.bag_(valid[0]), valid[1])
                 parts = listeners(data.callbacks, "wide")
-                self.wide_ = Wide.fit(bags, held, deep, taxonomy, self.seed, again, parts)
+                self.wide_ = Wide.fit(
+                    method_class(TREE), bags, held, deep, taxonomy, self.seed, again, parts
+                )
 
     def _begin(self, n_tokens: int, first_own: int) -> Any:
         if self.model != SMALL:
@@ -364,7 +368,7 @@ class Seq2Seq(Method):
         fits = are_numbers(self.bag_.idf, vocabulary) and are_numbers(arrays["calibration"], 2)
         expect(fits, "the weights of the words do not fit the tokens")
         width = vocabulary if in_order else self.n_features_in_
-        self.wide_ = Wide.restore(wide, width, self.n_labels_) if wide else None
+        self.wide_ = Wide.restore(method_class(TREE), wide, width, self.n_labels_) if wide else None
         self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])
 
     @classmethod
@@ -372,7 +376,9 @@ class Seq2Seq(Method):
         batch, width = batch_of(params["batch_size"], shape.points), params["width"]
         tokens = shape.features + shape.labels + params["vocabulary"]
         states = batch * params["max_tokens"] * width * params["layers"]
-        needs = {"linear classifiers": wide_bytes(shape)} if params["wide"] else {}
+        needs = (
+            {"linear classifiers": wide_bytes(method_class(TREE), shape)} if params["wide"] else {}
+        )
         return needs | {
             "the data, cut in two": shape.data_bytes,
             "token vectors, moments and the best so far": 24 * tokens * width,

@@ -15,10 +15,9 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import all_within, expect
 from labelspace._core.sparse import pack_csr, unpack_csr
-from labelspace.data.taxonomy import Taxonomy
+from labelspace.data.taxonomy import Taxonomy, label_ancestors
 from labelspace.errors import InputError
 from labelspace.methods.seq2seq.trie import Trie
-from labelspace.methods.treespace.nodes import label_ancestors
 
 PAD, END, UNKNOWN = 0, 1, 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.components.training_sizes import MANY_EXAMPLES, RARE_PER_LABEL, pace
+from labelspace.components.training_counts import MANY_EXAMPLES, RARE_PER_LABEL, pace
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.vectors import Layout, LevelEncoder
 from labelspace.nn.encoder import unit_array

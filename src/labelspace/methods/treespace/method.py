@@ -22,14 +22,16 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import under
 from labelspace._core.checks import all_within, are_numbers, expect
-from labelspace._core.sparse import pack_csr, unpack_csr
+from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
 from labelspace.components.holdout import parts_of
-from labelspace.components.linear_companion import LISTED, Wide, wide_bytes
-from labelspace.components.training_sizes import batch_of
+from labelspace.components.linear_companion import LISTED, TREE, Wide, wide_bytes
+from labelspace.components.training_counts import batch_of
+from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
+from labelspace.data.taxonomy import label_ancestors
 from labelspace.errors import ParameterError
 from labelspace.labels.propensity import inverse_propensities
-from labelspace.methods.base import Method, Shape, TrainingData, as_csr
+from labelspace.methods.base import Method
 from labelspace.methods.parameters import (
     BATCH_SIZE,
     KEEP,
@@ -44,10 +46,10 @@ from labelspace.methods.parameters import (
     integer,
     number,
 )
-from labelspace.methods.ranking import Ranking
+from labelspace.methods.registry import method_class
 from labelspace.methods.treespace.geometry import GEOMETRIES
 from labelspace.methods.treespace.initial import centroids, feature_pace, log_odds
-from labelspace.methods.treespace.nodes import Nodes, label_ancestors
+from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.objective import TreeObjective
 from labelspace.methods.treespace.search import TreeBlend, TreeIndex, with_ancestors
 from labelspace.methods.treespace.vectors import (
@@ -59,6 +61,7 @@ from labelspace.methods.treespace.vectors import (
 from labelspace.metrics.ranking import measure
 from labelspace.nn.row_tables import RowAdam, Together
 from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
 from labelspace.search.voters import Voters, voter_bytes
@@ -278,7 +281,9 @@ class TreeSpace(Method):
         if self.wide:
             deep = Ranking(*self.blend_.rank(*held, min(LISTED, self.n_labels_)))
             parts = listeners(data.callbacks, "wide")
-            self.wide_ = Wide.fit((X, Y), valid, deep, data.taxonomy, self.seed, again, parts)
+            self.wide_ = Wide.fit(
+                method_class(TREE), (X, Y), valid, deep, data.taxonomy, self.seed, again, parts
+            )
         if voters is not None and again:  # in the end, nobody is left out of the vote
             self.blend_.voters = voters.extended(self.embed, *valid)
 
@@ -364,7 +369,8 @@ class TreeSpace(Method):
         self.blend_ = TreeBlend(index, voters, self.neighbours, arrays["blend"])
         self.blend_.lean = arrays.get("lean")
         wide = under("wide.", arrays)
-        self.wide_ = Wide.restore(wide, self.n_features_in_, self.n_labels_) if wide else None
+        sizes = self.n_features_in_, self.n_labels_
+        self.wide_ = Wide.restore(method_class(TREE), wide, *sizes) if wide else None
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -382,7 +388,7 @@ class TreeSpace(Method):
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
         if params["wide"]:
-            needs["linear classifiers along the tree"] = wide_bytes(shape)
+            needs["linear classifiers along the tree"] = wide_bytes(method_class(TREE), shape)
         return needs
 
 

@@ -201,16 +201,3 @@ def _trimmed(whole: Nodes, Y: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
     below = np.stack([leaves, number[lowered]], axis=1)
     names = np.concatenate([label[kept], whole.label[lowered]])
     return np.concatenate([renumbered, below]), names
-
-
-def label_ancestors(taxonomy: Taxonomy | None, n_labels: int) -> csr_matrix:
-    """(labels, labels) a one for each label's ancestors among the labels, the topmost first."""
-    if taxonomy is None:
-        return csr_matrix((n_labels, n_labels), dtype=np.float32)
-    whole = Nodes(taxonomy.edges + 1, np.full(len(taxonomy) + 1, -1), np.empty(0, bool))
-    cells = whole.ancestors[1 : n_labels + 1, 1 : n_labels + 1].tocoo()
-    rows, columns = cells.row[cells.row != cells.col], cells.col[cells.row != cells.col]
-    order = np.lexsort((taxonomy.depths()[columns], rows))
-    ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_labels))])
-    ones = np.ones(len(order), np.float32)
-    return csr_matrix((ones, columns[order], ends), shape=(n_labels, n_labels))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from labelspace._core.top_k import keep_best
 from labelspace.search.index import dot
 from labelspace.search.voters import SHARPNESS
-from labelspace.search.votes import keep_best
 
 
 @njit(cache=True, nogil=True)

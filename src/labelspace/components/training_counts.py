@@ -1,4 +1,4 @@
-"""The values that GLaS takes from the data's shape where a parameter is left to it.
+"""How often features and labels occur in training, and the settings chosen by it.
 
 From validation cuts of bibtex, delicious, debtags, wordnet and tib-gnd; docs/methods/glas.md has
 the figures.
@@ -6,7 +6,10 @@ the figures.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.sparse import csr_matrix
 
 MANY_LABELS = 25_000
 MANY_EXAMPLES = 50  # of a label
@@ -43,3 +46,34 @@ def pace(wanted: float | None, features: np.ndarray, labels: np.ndarray) -> np.n
     if rare == 0:
         return None
     return np.sqrt(np.minimum(1.0, (features + 1) / rare)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """In how many examples each feature and each label was seen, and of how many, (1,)."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    examples: np.ndarray
+
+    @classmethod
+    def of(cls, X: csr_matrix, Y: csr_matrix) -> Counts:
+        return cls(
+            np.bincount(X.indices, minlength=X.shape[1]),
+            np.bincount(Y.indices, minlength=Y.shape[1]),
+            np.array([X.shape[0]]),
+        )
+
+    def plus(self, X: csr_matrix, Y: csr_matrix) -> Counts:
+        """With these examples too; Y may have more labels."""
+        more = Counts.of(X, Y)
+        labels = more.labels.copy()
+        labels[: len(self.labels)] += self.labels
+        return Counts(self.features + more.features, labels, self.examples + more.examples)
+
+    def log_odds(self) -> np.ndarray:
+        share = (self.labels + 0.5) / (self.examples[0] + 1.0)
+        return np.asarray(np.log(share / (1.0 - share)), np.float32)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"features": self.features, "labels": self.labels, "examples": self.examples}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from labelspace.methods.ranking import Ranking
+from labelspace.ranking import Ranking
 
 
 @settings(max_examples=60, deadline=None)
