@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,3 +200,14 @@ def test_tags_are_a_table_in_notebooks_and_escaped():
     assert "&lt;script&gt;" in page
     ranking = ls.train(rows, method="knn").predict(ls.read(rows), 2)
     assert ranking._repr_html_().count("<tr>") == 5
+
+
+def test_errors_of_a_model_name_its_directory_however_short(tmp_path, monkeypatch):
+    """A name of one letter stands in every sentence by chance."""
+    monkeypatch.chdir(tmp_path)
+    ls.train([{"text": "aa bb", "labels": ["x"]}] * 4, method="knn").save("m")
+    header = json.loads(Path("m/model.json").read_text())
+    header["parameters"]["neighbours"] = 0
+    Path("m/model.json").write_text(json.dumps(header))
+    with pytest.raises(ls.LabelspaceError, match=r"^m: .*neighbours"):
+        ls.load("m")

@@ -252,7 +252,9 @@ class RowParser:
             if _is_missing(value):
                 continue
             if not isinstance(value, str):
-                raise self._error(f"{column!r} must be text, not {_kind(value)}", line)
+                raise self._error(
+                    f"{column!r} must be text, not {_kind(value)}: put it in quotes", line
+                )
             parts.append(value)
         return "\n".join(parts)
 

@@ -546,7 +546,8 @@ def _checked_pairs(pairs: Any) -> list[tuple[str, str]]:
 
 
 def _naming(directory: str | Path, error: Exception) -> str:
-    return str(error) if str(directory) in str(error) else f"{directory}: {error}"
+    """The error's sentence, with the model's directory in front where it is not there yet."""
+    return str(error) if str(error).startswith(str(directory)) else f"{directory}: {error}"
 
 
 def _versions() -> dict[str, str]:
