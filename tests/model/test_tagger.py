@@ -207,7 +207,7 @@ def test_errors_of_a_model_name_its_directory_however_short(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     ls.train([{"text": "aa bb", "labels": ["x"]}] * 4, method="knn").save("m")
     header = json.loads(Path("m/model.json").read_text())
-    header["parameters"]["neighbours"] = 0
+    header["labels"] = 5
     Path("m/model.json").write_text(json.dumps(header))
-    with pytest.raises(ls.LabelspaceError, match=r"^m: .*neighbours"):
+    with pytest.raises(ls.LabelspaceError, match=r"^m[: ]"):
         ls.load("m")
