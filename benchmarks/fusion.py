@@ -62,15 +62,15 @@ def ablation(folder: Path, rows: int | None, seeds: list[int]) -> None:
 
     def taught(step: Step, seed: int) -> Member:
         model = method_class(step.name)(**{**step.settings, "seed": seed})
-        return model.fit(*train, valid=held), step.judges
+        return model.fit(*train, valid=held), step.can_rerank
 
     def note(setting: str, chosen: list[Member]) -> None:
         """Learn a combination of these on the examples held out, and measure it on the others."""
         fusion = Fusion(members="")
         fusion.members_ = [model for model, _ in chosen]
         # Who judges needs somebody who finds; alone it finds labels itself.
-        finds = not all(judges for _, judges in chosen)
-        fusion.settings_ = [(model.name, {}, judges and finds) for model, judges in chosen]
+        finds = not all(can_rerank for _, can_rerank in chosen)
+        fusion.settings_ = [(model.name, {}, can_rerank and finds) for model, can_rerank in chosen]
         said = fusion._rankings(held[0])
         fusion.combiner_ = Combiner.fit(said, held[1], train[1], 1.0 / family_sizes(held[0]))
         ranking = fusion._predict(X_test, 5)
@@ -97,16 +97,16 @@ def one_seed(note: Any, members: list[Member], train: Any, held: Any) -> None:
         if len(members) > 1:
             note(f"without {member[0].name}", [*members[:place], *members[place + 1 :]])
     others = [member for member in members if member[0].name != "linear"]
-    linear, judges = next(member for member in members if member[0].name == "linear")
-    kind = linear.facts()["negatives"]
-    note(f"linear against {kind}", [*others, (linear, judges)])
+    linear, can_rerank = next(member for member in members if member[0].name == "linear")
+    kind = linear.metadata()["negatives"]
+    note(f"linear against {kind}", [*others, (linear, can_rerank)])
     changed = copy.copy(linear)
     drawn = np.random.default_rng(0).integers(0, train[1].shape[1], (train[0].shape[0], 100))
     C = {"all": 0.5, "hard": 1.0}[kind]
     changed.ranker_ = LinearRanker.fit(*train, as_candidates(drawn, train[1].shape[1]), C=C)
     changed.numbers_ = linear.numbers_.copy()
     changed._calibrate(*held, train[1])
-    note("linear against negatives at random", [*others, (changed, judges)])
+    note("linear against negatives at random", [*others, (changed, can_rerank)])
 
 
 def budget(folder: Path, times: list[float]) -> None:

@@ -196,11 +196,11 @@ def test_update_drops_a_threshold_and_says_so(shop, command):
         *("--threshold-for", "micro-f1"),
     )
     assert code == 0, err
-    assert "threshold" in ls.load(model).facts
+    assert "threshold" in ls.load(model).metadata
     code, _, err = command("update", model, shop / "test.jsonl")
     assert code == 0, err
     assert "the threshold was chosen before this update" in err
-    assert "threshold" not in ls.load(model).facts
+    assert "threshold" not in ls.load(model).metadata
 
 
 def test_plots_and_maps_know_the_columns(catalogue, command):

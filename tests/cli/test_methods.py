@@ -21,9 +21,9 @@ def test_each_method_with_its_extra_and_what_works_on_it(command):
 
 
 def test_the_same_for_programs(command):
-    facts = {each["name"]: each for each in json.loads(command("methods", "--json")[1])}
-    assert [name for name, each in facts.items() if each["default"]] == ["fusion"]
-    assert facts["dxml"] == {
+    metadata = {each["name"]: each for each in json.loads(command("methods", "--json")[1])}
+    assert [name for name, each in metadata.items() if each["default"]] == ["fusion"]
+    assert metadata["dxml"] == {
         "name": "dxml",
         "default": False,
         "summary": "deep embedding of examples, whose nearest neighbours vote",

@@ -28,8 +28,8 @@ def sets(out):
 
 
 def test_a_threshold_is_chosen_in_training_and_kept(shop, trained, command):
-    model, facts = trained
-    chosen = facts["threshold"]
+    model, metadata = trained
+    chosen = metadata["threshold"]
     assert chosen["goal"] == "macro-f1"
     assert chosen["examples"] == 12
     assert chosen["macro_f1"] == 100.0
@@ -39,7 +39,7 @@ def test_a_threshold_is_chosen_in_training_and_kept(shop, trained, command):
     assert code == 0
     assert sets(out) == truth
     tagger = ls.load(model)
-    assert tagger.least_score("auto") == chosen["value"]
+    assert tagger.resolve_threshold("auto") == chosen["value"]
     texts = [record["text"] for record in records(shop / "test.jsonl")]
     tags = tagger.tag_many(texts, 50, "auto")
     assert [{tag.name for tag in each} for each in tags] == truth
@@ -55,9 +55,9 @@ def test_without_held_out_data_training_keeps_a_tenth_back(shop, command):
         *("--out", shop / "model"),
     )
     assert code == 0, err
-    facts = json.loads(out)
-    assert facts["threshold"]["examples"] == 6
-    assert facts["data"]["points"] == 54
+    metadata = json.loads(out)
+    assert metadata["threshold"]["examples"] == 6
+    assert metadata["data"]["points"] == 54
 
 
 def test_a_threshold_can_be_chosen_at_prediction(shop, command):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.components.neighbour_blend import SHARES, UNTRIED_SHARE, Blend
+from labelspace.components.neighbour_blend import SHARES, UNTRIED_SHARE, NeighbourBlend
 from labelspace.metrics.ranking import evaluate
 from labelspace.ranking import Ranking
 from labelspace.search.inner_product import build_index
@@ -38,7 +38,7 @@ def fitted(signal, neighbours=NEIGHBOURS):
     points, _, Y, vectors = make(2000, 2, signal)
     held, queries, Y_held, _ = make(1500, 3, signal)
     voters = Voters.build(dense, csr_matrix(points), Y, seed=0) if neighbours else None
-    blend = Blend(build_index(vectors, kind="exact"), voters, neighbours)
+    blend = NeighbourBlend(build_index(vectors, kind="exact"), voters, neighbours)
 
     def score(labels, scores):
         return evaluate(Ranking(labels, scores), Y_held, Y, ks=(5,), bands=False)["nDCG@5"]
@@ -89,7 +89,7 @@ def test_without_voters_it_is_the_index_alone():
 def test_a_share_of_zero_is_the_index_alone():
     with_voters, held, queries, _ = fitted(1.0)
     with_voters.numbers[2] = 0.0
-    alone = Blend(with_voters.index, None, 0, with_voters.numbers)
+    alone = NeighbourBlend(with_voters.index, None, 0, with_voters.numbers)
     for one, other in zip(
         with_voters.rank(held, queries, 5), alone.rank(held, queries, 5), strict=True
     ):
@@ -99,8 +99,8 @@ def test_a_share_of_zero_is_the_index_alone():
 def test_what_has_no_validation_cut_votes_a_little():
     points, queries, Y, vectors = make(300, 2, 1.0)
     index = build_index(vectors, kind="exact")
-    assert Blend(index, None, 0).numbers[2] == 0
-    blend = Blend(index, Voters.build(dense, csr_matrix(points), Y, seed=0), NEIGHBOURS)
+    assert NeighbourBlend(index, None, 0).numbers[2] == 0
+    blend = NeighbourBlend(index, Voters.build(dense, csr_matrix(points), Y, seed=0), NEIGHBOURS)
     assert blend.numbers[2] == UNTRIED_SHARE
     labels, p = blend.rank(points[:3], queries[:3], 4)
     near, cosines = blend.voters.nearest(points[:3], NEIGHBOURS)
@@ -115,7 +115,7 @@ def test_what_has_no_validation_cut_votes_a_little():
 def test_pads_get_no_probability_and_count_as_no_hit():
     points, queries, Y, vectors = make(200, 2, 1.0)
     few = build_index(vectors[:3], kind="exact")
-    blend = Blend(few, None, 0)
+    blend = NeighbourBlend(few, None, 0)
     labels, p = blend.rank(points[:4], queries[:4], 5)
     assert (labels[:, 3:] == -1).all()
     assert (p[:, 3:] == 0).all()

@@ -366,7 +366,7 @@ def more_data():
 
 def test_more_examples_and_labels(method):
     (X, Y), (X_more, Y_more) = more_data()
-    if not method.learns_more:
+    if not method.can_update:
         with pytest.raises(UnsupportedError, match=method.name):
             method.fit(X, Y).partial_fit(X_more, Y_more)
         return
@@ -387,7 +387,7 @@ def test_more_examples_and_labels(method):
 
 
 def test_a_model_that_learned_more_is_saved_and_learns_more_again(method, tmp_path):
-    if not method.learns_more:
+    if not method.can_update:
         pytest.skip(f"{method.name} cannot learn more")
     (X, Y), (X_more, Y_more) = more_data()
     names = [f"label {i}" for i in range(14)]

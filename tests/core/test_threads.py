@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from labelspace._core import threads as parallel
-from labelspace._core.threads import cores, over_rows, product, single_blas_thread
+from labelspace._core.threads import cores, parallel_blocks, product, single_blas_thread
 
 
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 1000])
@@ -21,13 +21,13 @@ def test_every_row_is_visited_once(n):
     def work(start, stop):
         visits[start:stop] += 1
 
-    over_rows(n, work)
+    parallel_blocks(n, work)
     assert (visits == 1).all()
 
 
 def test_an_error_in_a_block_is_raised():
     with pytest.raises(ZeroDivisionError):
-        over_rows(1000, lambda start, _: 1 // (start - 512))
+        parallel_blocks(1000, lambda start, _: 1 // (start - 512))
 
 
 def test_cores():
@@ -57,7 +57,7 @@ def test_no_block_is_at_work_once_one_has_failed():
             raise ValueError("the first block")
 
     with pytest.raises(ValueError, match="the first block"):
-        over_rows(40, work, block=1)
+        parallel_blocks(40, work, block=1)
     assert at_work == []
 
 
@@ -65,17 +65,19 @@ def test_a_block_may_have_blocks_of_its_own():
     seen = np.zeros((8, 8), int)
 
     def outer(row, _):
-        over_rows(8, lambda first, last: seen[row].__setitem__(slice(first, last), 1), block=1)
+        parallel_blocks(
+            8, lambda first, last: seen[row].__setitem__(slice(first, last), 1), block=1
+        )
 
-    over_rows(8, outer, block=1)
+    parallel_blocks(8, outer, block=1)
     assert (seen == 1).all()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_forked_process_has_threads_of_its_own():
-    over_rows(64, lambda *_: None, block=1)
+    parallel_blocks(64, lambda *_: None, block=1)
     context = multiprocessing.get_context("fork")
-    child = context.Process(target=over_rows, args=(64, _nothing, 1))
+    child = context.Process(target=parallel_blocks, args=(64, _nothing, 1))
     child.start()
     child.join(20)
     assert child.exitcode == 0

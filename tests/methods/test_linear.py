@@ -142,16 +142,16 @@ def test_a_model_with_short_lists_survives_its_state_and_one_by_one():
         alone = model.predict(X[row], 8)
         assert np.array_equal(alone.labels[0], one.labels[row])
         assert np.array_equal(alone.scores[0], one.scores[row])
-    assert model.facts()["negatives"] == "hard"
+    assert model.metadata()["negatives"] == "hard"
     again = Linear(**HARD).fit(X, Y).state()
     assert all(np.array_equal(again[name], array) for name, array in model.state().items())
 
 
 def test_hard_negatives_where_labels_are_many(monkeypatch):
     X, Y = planted()
-    assert Linear().fit(X, Y).facts()["negatives"] == "all"
+    assert Linear().fit(X, Y).metadata()["negatives"] == "all"
     monkeypatch.setattr(linear, "MOST_WORK", 100)
-    assert Linear().fit(X, Y).facts()["negatives"] == "hard"
+    assert Linear().fit(X, Y).metadata()["negatives"] == "hard"
 
 
 def test_margins_of_given_labels():
@@ -223,21 +223,21 @@ def test_negatives_are_of_one_kind_whatever_part_of_the_examples_is_trained_on(m
     assert model.numbers_[0] in linear.SHARES
     rows = np.arange(360)
     member = Linear(validation=0.0).fit(X[rows], Y[rows])
-    member.relearn(X, Y, None)
+    member.refit(X, Y, None)
     assert kinds[2:] == ["all", "all"]
     again = Linear()
     again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
     again.load_state(model.state())
-    again.relearn(X[:200], Y[:200], None)
+    again.refit(X[:200], Y[:200], None)
     assert kinds[-1] == "hard"
 
 
 def test_a_judge_that_dropped_its_search_still_says_what_it_was_trained_against():
     X, Y = planted(200)
     model = Linear(**HARD).fit(X, Y)
-    model.drop_search()
+    model.drop_candidate_search()
     again = Linear(**HARD)
     again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
     again.load_state(model.state())
-    assert model.facts() == again.facts()
-    assert again.facts()["negatives"] == "hard"
+    assert model.metadata() == again.metadata()
+    assert again.metadata()["negatives"] == "hard"

@@ -22,10 +22,14 @@ def test_a_worked_example():
     np.testing.assert_allclose(found.scores[[0, 1, 9]], [0.05, 0.125, 0.975], rtol=1e-6)
     np.testing.assert_allclose(found.hits[[0, 1, 9]], [0, 0.5, 0.5])
     assert found.ece == pytest.approx((0.05 + 2 * 0.375 + 2 * 0.475) / 5)
-    facts = found.facts()
-    assert facts["ECE"] == pytest.approx(35.0)
-    assert facts["pairs"] == 5
-    assert [(one["from"], one["to"]) for one in facts["bins"]] == [(0, 0.1), (0.1, 0.2), (0.9, 1)]
+    metadata = found.metadata()
+    assert metadata["ECE"] == pytest.approx(35.0)
+    assert metadata["pairs"] == 5
+    assert [(one["from"], one["to"]) for one in metadata["bins"]] == [
+        (0, 0.1),
+        (0.1, 0.2),
+        (0.9, 1),
+    ]
     first = reliability(ranking, Y, k=1)
     assert first.counts.sum() == 2
     assert first.ece == pytest.approx(0.475)
@@ -52,7 +56,7 @@ def test_bins_must_be_some():
 def test_a_ranking_without_labels_has_no_error():
     found = reliability(Ranking.empty(3, 2), csr_matrix(np.eye(3, dtype=np.float32)))
     assert np.isnan(found.ece)
-    assert found.facts() == {"ECE": None, "pairs": 0, "bins": []}
+    assert found.metadata() == {"ECE": None, "pairs": 0, "bins": []}
 
 
 def test_titles_with_dollar_signs_are_drawn_as_they_are():

@@ -303,9 +303,9 @@ def test_names_that_no_file_of_a_model_has(model, name):
         load(model)
 
 
-@pytest.mark.parametrize("facts", [None, [], "x", {}, {"bytes": 1}])
-def test_facts_on_a_file_that_are_none(model, facts):
-    edit_header(model, files={"labels.json": facts})
+@pytest.mark.parametrize("metadata", [None, [], "x", {}, {"bytes": 1}])
+def test_facts_on_a_file_that_are_none(model, metadata):
+    edit_header(model, files={"labels.json": metadata})
     with pytest.raises(ModelFormatError, match=r"checksum and size of labels\.json"):
         load(model)
 

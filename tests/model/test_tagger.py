@@ -43,7 +43,7 @@ def test_a_reloaded_tagger_answers_alike(file, tmp_path):
     tagger.save(tmp_path / "model")
     loaded = ls.load(tmp_path / "model")
     assert loaded.tag("ripe hammer", k=3) == tagger.tag("ripe hammer", k=3)
-    assert loaded.facts == tagger.facts
+    assert loaded.metadata == tagger.metadata
     assert loaded.label_counts.n_points == 12
     assert dict(zip(loaded.label_names, loaded.label_counts.counts, strict=True)) == {
         "fruit": 6,
@@ -98,18 +98,18 @@ def test_update_adds_labels_behind_the_known_ones(file, more, tmp_path):
     assert tagger.label_names == ["fruit", "sweet", "tool", "cake"]
     assert tagger.label_counts.counts.tolist() == [10, 7, 10, 8]
     assert tagger.label_counts.n_points == 24
-    done = tagger.facts["updates"][0]
+    done = tagger.metadata["updates"][0]
     assert (done["points"], done["new_labels"]) == (12, 1)
-    assert tagger.facts["data"]["points"] == 12  # of the first training
+    assert tagger.metadata["data"]["points"] == 12  # of the first training
     assert "cake" in {tag.name for tag in tagger.tag("ripe apple and plum", k=2)}
     assert tagger.tag("a hammer of steel", k=1)[0].name == "tool"
     tagger.save(tmp_path / "model")
     loaded = ls.load(tmp_path / "model")
-    assert loaded.facts == tagger.facts
+    assert loaded.metadata == tagger.metadata
     assert loaded.tag("plum", k=4) == tagger.tag("plum", k=4)
     loaded.update(more)
     assert loaded.label_names == tagger.label_names
-    assert [each["new_labels"] for each in loaded.facts["updates"]] == [1, 0]
+    assert [each["new_labels"] for each in loaded.metadata["updates"]] == [1, 0]
 
 
 def test_update_matches_the_labels_of_a_dataset_by_name_or_number(file, more):

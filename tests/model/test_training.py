@@ -35,7 +35,7 @@ def test_tables_in_memory_serve_as_files_do(kind):
     assert tagger.tag_many(table) == tagger.tag_many(texts)
     assert tagger.evaluate(table) == tagger.evaluate(ls.read(ROWS))
     tagger.update(table)
-    assert tagger.facts["updates"][0]["points"] == len(ROWS)
+    assert tagger.metadata["updates"][0]["points"] == len(ROWS)
 
 
 def test_a_column_of_texts_is_texts():
@@ -78,8 +78,8 @@ def test_validation_labels_are_matched_by_name():
     other = ls.read([{"text": "steel saw", "labels": ["tool", "new"]}])
     assert list(other.label_names) == ["new", "tool"]
     tagger = ls.train(data, valid=other, method="glas", threshold_for="micro-f1", **SMALL)
-    assert tagger.facts["threshold"]["examples"] == 1
-    assert tagger.facts["threshold"]["recall"] <= 50.0  # "new" cannot be given
+    assert tagger.metadata["threshold"]["examples"] == 1
+    assert tagger.metadata["threshold"]["recall"] <= 50.0  # "new" cannot be given
 
 
 def test_memory_is_estimated_as_training_does():

@@ -19,8 +19,8 @@ from labelspace.nn.autoencoder import (
     restore_decoder,
 )
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.row_tables import RowAdam, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
+from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 
 
 def rows_of(n, width, density=0.3, seed=0):
@@ -115,11 +115,11 @@ def trained(X, widths, n_zeros):
         return autoencoder.loss(X[batch.rows], Zeros.draw(X.shape[1], n_zeros, batch.rng))
 
     tables = {name: (table, 0.02) for name, table in autoencoder.tables().items()}
-    parts = {"rows": RowAdam(tables)}
+    parts = {"rows": RowOptimiser(tables)}
     if autoencoder.dense_parameters():
         dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=0.005)
         parts["dense"] = TorchOptimiser(dense)
-    learner = Learner(autoencoder.tensors(), loss, Together(parts))
+    learner = TrainingTask(autoencoder.tensors(), loss, OptimiserGroup(parts))
     history = Trainer(epochs=60, batch_size=20, schedule="linear").run(learner, X.shape[0])
     return autoencoder, history[0]["loss"], history[-1]["loss"]
 

@@ -15,7 +15,7 @@ from labelspace.nn.riemannian import (
     GradientTable,
     RiemannianAdam,
 )
-from labelspace.nn.row_tables import RowAdam, RowTable, SparseLinear
+from labelspace.nn.row_tables import RowOptimiser, RowTable, SparseLinear
 from support.quiet_geoopt import geoopt
 
 BALLS = [BallGradient, BallAdam, RiemannianAdam]
@@ -108,14 +108,14 @@ def test_no_rate_leaves_the_ball(weight, kind, rate):
 def test_state_goes_out_and_comes_back(weight, kind):
     def step(table):
         target_loss(table.rows(np.array([1, 2])), target(2)).backward()
-        RowAdam({"t": (table, 0.1)}).step(1.0)
+        RowOptimiser({"t": (table, 0.1)}).step(1.0)
 
     one = kind(weight.copy())
     step(one)
-    kept = {k: v.clone() for k, v in RowAdam({"t": (one, 0.1)}).state().items()}
+    kept = {k: v.clone() for k, v in RowOptimiser({"t": (one, 0.1)}).state().items()}
     other = kind(weight.copy())
     other.weight[:] = one.weight
-    RowAdam({"t": (other, 0.1)}).load_state(kept)
+    RowOptimiser({"t": (other, 0.1)}).load_state(kept)
     step(one)
     step(other)
     assert np.array_equal(one.weight, other.weight)
@@ -124,14 +124,14 @@ def test_state_goes_out_and_comes_back(weight, kind):
 def test_plain_descent_of_the_sparse_layer_is_dense_descent():
     rng = np.random.default_rng(3)
     W = rng.standard_normal((20, 4)).astype(np.float32)
-    pace = rng.random(20).astype(np.float32)
+    row_lr_scale = rng.random(20).astype(np.float32)
     X = random(15, 20, 0.2, format="csr", dtype=np.float32, random_state=0)
-    layer = GradientLinear(W.copy(), pace)
+    layer = GradientLinear(W.copy(), row_lr_scale)
     assert isinstance(layer, SparseLinear)
     layer(X).pow(2).sum().backward()
     layer.step(0.1)
     dense = X.toarray()
-    expected = W - 0.1 * pace[:, None] * (dense.T @ (2 * dense @ W))
+    expected = W - 0.1 * row_lr_scale[:, None] * (dense.T @ (2 * dense @ W))
     np.testing.assert_allclose(layer.weight, expected, atol=1e-5)
 
 

@@ -7,7 +7,13 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix, random
 
-from labelspace.nn.row_tables import RowAdam, RowTable, SparseLinear, Together, sparse_times_dense
+from labelspace.nn.row_tables import (
+    OptimiserGroup,
+    RowOptimiser,
+    RowTable,
+    SparseLinear,
+    sparse_times_dense,
+)
 from labelspace.nn.trainer import TorchOptimiser
 
 
@@ -65,9 +71,9 @@ def test_adam_of_looked_up_rows(weight):
 
 
 def test_untouched_rows_stay_and_pace_slows_rows_down(weight):
-    pace = np.ones(30, np.float32)
-    pace[3] = 0.25
-    table, plain = RowTable(weight.copy(), pace), RowTable(weight.copy())
+    row_lr_scale = np.ones(30, np.float32)
+    row_lr_scale[3] = 0.25
+    table, plain = RowTable(weight.copy(), row_lr_scale), RowTable(weight.copy())
     for each in (table, plain):
         each.rows(np.array([3, 4])).sum().backward()
         each.step(0.1)
@@ -82,7 +88,7 @@ def test_state_goes_out_and_comes_back(weight):
         table = RowTable(weight.copy())
         w = torch.ones(2, requires_grad=True)
         adam = TorchOptimiser(torch.optim.Adam([w], lr=0.1))
-        return table, w, Together({"rows": RowAdam({"t": (table, 0.1)}), "dense": adam})
+        return table, w, OptimiserGroup({"rows": RowOptimiser({"t": (table, 0.1)}), "dense": adam})
 
     def step(table, w, optimiser):
         optimiser.zero_grad()

@@ -11,7 +11,7 @@ import torch
 
 from labelspace.components.holdout import cut_validation
 from labelspace.errors import CheckpointError, TrainingError
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.runs.callbacks import Callback, Checkpoint
 from labelspace.runs.checkpoint_files import read_checkpoint, write_checkpoint
 
@@ -24,7 +24,7 @@ def quadratic(target=3.0, lr=0.1, score=None):
         noise = torch.randn(1, generator=batch.torch_generator())
         return ((w - target) ** 2 + 0.1 * noise * w + 1e-3 * float(batch.rows[0]) * w).sum()
 
-    return w, Learner({"w": w}, loss, TorchOptimiser(torch.optim.Adam([w], lr=lr)), score)
+    return w, TrainingTask({"w": w}, loss, TorchOptimiser(torch.optim.Adam([w], lr=lr)), score)
 
 
 def test_it_minimises():
@@ -44,7 +44,7 @@ def test_every_row_is_seen_once_an_epoch_in_a_seeded_order():
             seen.append(batch.rows)
             return (w**2).sum()
 
-        learner = Learner({"w": w}, loss, TorchOptimiser(torch.optim.SGD([w], lr=0.1)))
+        learner = TrainingTask({"w": w}, loss, TorchOptimiser(torch.optim.SGD([w], lr=0.1)))
         Trainer(epochs=2, batch_size=3, seed=seed).run(learner, 10)
         return np.concatenate(seen[:4]), np.concatenate(seen[4:])
 
@@ -78,7 +78,7 @@ def test_a_time_budget_ends_the_run_early():
 
 def test_a_loss_that_is_no_number_raises():
     w = torch.zeros(1, requires_grad=True)
-    learner = Learner(
+    learner = TrainingTask(
         {"w": w},
         lambda _: (w * math.nan).sum(),
         TorchOptimiser(torch.optim.SGD([w], lr=0.1)),
@@ -104,7 +104,7 @@ def test_schedules(schedule, expected):
             super().step(scale)
 
     w = torch.zeros(1, requires_grad=True)
-    learner = Learner({"w": w}, lambda _: (w**2).sum(), Spy(torch.optim.SGD([w], lr=0.1)))
+    learner = TrainingTask({"w": w}, lambda _: (w**2).sum(), Spy(torch.optim.SGD([w], lr=0.1)))
     Trainer(epochs=2, batch_size=4, schedule=schedule).run(learner, 8)
     assert rates == pytest.approx(expected)
 
@@ -156,25 +156,25 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, content):
 
 def changed(path, change):
     """The checkpoint with other arrays or facts, its checksum right again."""
-    arrays, facts = read_checkpoint(path)
+    arrays, metadata = read_checkpoint(path)
     arrays = {name: np.array(array) for name, array in arrays.items()}
-    change(arrays, facts)
-    write_checkpoint(path, arrays, facts)
+    change(arrays, metadata)
+    write_checkpoint(path, arrays, metadata)
 
 
-def rename(arrays, facts):  # noqa: ARG001
+def rename(arrays, metadata):  # noqa: ARG001
     arrays["parameter/v"] = arrays.pop("parameter/w")
 
 
-def no_group(arrays, facts):  # noqa: ARG001
+def no_group(arrays, metadata):  # noqa: ARG001
     arrays["weights/w"] = arrays.pop("parameter/w")
 
 
-def other_shape(arrays, facts):  # noqa: ARG001
+def other_shape(arrays, metadata):  # noqa: ARG001
     arrays["parameter/w"] = np.zeros((1, 1), np.float32)
 
 
-def other_type(arrays, facts):  # noqa: ARG001
+def other_type(arrays, metadata):  # noqa: ARG001
     arrays["parameter/w"] = arrays["parameter/w"].astype(np.float64)
 
 
@@ -182,15 +182,15 @@ def other_type(arrays, facts):  # noqa: ARG001
     "change",
     [
         *(rename, no_group, other_shape, other_type),
-        lambda _, facts: facts.update(epoch="2"),
-        lambda _, facts: facts.update(step=-1),
-        lambda _, facts: facts.update(seconds=None),
-        lambda _, facts: facts.update(over=1),
-        lambda _, facts: facts.update(history=3),
-        lambda _, facts: facts.update(history=[[]]),
-        lambda _, facts: facts.update(history=[{"epoch": "x"}]),
-        lambda _, facts: facts.update(unknown=1),
-        lambda _, facts: facts.pop("identity"),
+        lambda _, metadata: metadata.update(epoch="2"),
+        lambda _, metadata: metadata.update(step=-1),
+        lambda _, metadata: metadata.update(seconds=None),
+        lambda _, metadata: metadata.update(over=1),
+        lambda _, metadata: metadata.update(history=3),
+        lambda _, metadata: metadata.update(history=[[]]),
+        lambda _, metadata: metadata.update(history=[{"epoch": "x"}]),
+        lambda _, metadata: metadata.update(unknown=1),
+        lambda _, metadata: metadata.pop("identity"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, change):

@@ -21,8 +21,8 @@ ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array(3), "
 
 def test_arrays_and_facts_come_back(tmp_path):
     write_checkpoint(tmp_path / "x" / "c", ARRAYS, {"identity": "i"})
-    arrays, facts = read_checkpoint(tmp_path / "x" / "c")
-    assert facts == {"identity": "i"}
+    arrays, metadata = read_checkpoint(tmp_path / "x" / "c")
+    assert metadata == {"identity": "i"}
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         assert arrays[name].dtype == array.dtype
@@ -39,9 +39,9 @@ def test_every_flipped_bit_is_seen(tmp_path):
         damaged[place] ^= 1
         path.write_bytes(damaged)
         with suppress(CheckpointError):
-            arrays, facts = read_checkpoint(path)
+            arrays, metadata = read_checkpoint(path)
             # In blanks of the header, say, which mean the same.
-            assert facts == {"identity": "i", "epoch": 3}
+            assert metadata == {"identity": "i", "epoch": 3}
             assert all(np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS)
             refused -= 1
         refused += 1

@@ -12,7 +12,7 @@ from labelspace.components.holdout import cut_validation
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.metrics.ranking import evaluate
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 
 
@@ -54,7 +54,9 @@ class Toy(Method):
         )  # fmt: skip
         adam = TorchOptimiser(torch.optim.Adam([weight, bias], lr=self.lr))
         self.history_ = trainer.run(
-            Learner({"weight": weight, "bias": bias}, loss, adam, score if Y[held].nnz else None),
+            TrainingTask(
+                {"weight": weight, "bias": bias}, loss, adam, score if Y[held].nnz else None
+            ),
             len(rows),
         )
         self.weight_, self.bias_ = weight.detach().numpy(), bias.detach().numpy()

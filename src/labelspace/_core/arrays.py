@@ -165,6 +165,6 @@ def all_finite(array: np.ndarray) -> bool:
     return True
 
 
-def under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Those whose names begin with the prefix, by the rest of their names."""
     return {k[len(prefix) :]: array for k, array in arrays.items() if k.startswith(prefix)}

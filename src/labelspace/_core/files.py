@@ -135,9 +135,11 @@ def private_folder(name: str) -> Path:
     folder = Path(tempfile.gettempdir()) / f"{name}-{user}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    facts = folder.lstat()
-    ours = not hasattr(os, "getuid") or (facts.st_uid == os.getuid() and not facts.st_mode & 0o077)
-    if stat.S_ISDIR(facts.st_mode) and ours:
+    metadata = folder.lstat()
+    ours = not hasattr(os, "getuid") or (
+        metadata.st_uid == os.getuid() and not metadata.st_mode & 0o077
+    )
+    if stat.S_ISDIR(metadata.st_mode) and ours:
         return folder
     return Path(tempfile.mkdtemp(prefix=f"{name}-"))  # another user made it
 

@@ -38,7 +38,7 @@ def _quota() -> int:
     return max(1, int(cpu_count()))
 
 
-def over_rows(n: int, work: Callable[[int, int], None], block: int = 256) -> None:
+def parallel_blocks(n: int, work: Callable[[int, int], None], block: int = 256) -> None:
     """Call work(start, stop) on consecutive blocks that cover range(n).
 
     What a block raises is raised here, when no block is at work any more.
@@ -90,7 +90,7 @@ def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     def block(start: int, stop: int) -> None:
         np.matmul(one[start:stop], other, out=found[start:stop])
 
-    over_rows(len(one), block, block=_PRODUCT_ROWS)
+    parallel_blocks(len(one), block, block=_PRODUCT_ROWS)
     return found
 
 

@@ -14,7 +14,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse_loops import inverse_length
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 
 _SPREAD = 8  # examples from which it pays to have a place for each feature
@@ -46,7 +46,7 @@ def best(
         else:
             _best(*given, postings.indptr, postings.indices, postings.data, *wanted)
 
-    over_rows(X.shape[0], block, block=64)
+    parallel_blocks(X.shape[0], block, block=64)
     return labels, scores
 
 
@@ -66,7 +66,7 @@ def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.
             *(candidates[start:stop], scores[start:stop]),
         )
 
-    over_rows(X.shape[0], block, block=256)
+    parallel_blocks(X.shape[0], block, block=256)
     return scores
 
 

@@ -17,7 +17,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import all_within, are_numbers, expect
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.tree_edges import reached
 from labelspace.labels.tree import LabelTree
@@ -85,7 +85,7 @@ def train_networks(
             *((paths.indptr, paths.indices), tree.first_child, inner[start:stop], networks, rule),
         )
 
-    over_rows(len(inner), block, block=1)
+    parallel_blocks(len(inner), block, block=1)
     return networks
 
 

@@ -15,7 +15,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse_loops import inverse_length
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.classifiers.tree_networks import Networks, network_margins
 from labelspace.classifiers.tree_weights import HINGE_SLOPE, Linear, linear_margins
@@ -70,7 +70,7 @@ def find_labels(
             *(labels[start:stop], logs[start:stop], scored[start:stop]),
         )
 
-    over_rows(n, block, block=64)
+    parallel_blocks(n, block, block=64)
     return labels, logs, scored
 
 

@@ -19,10 +19,10 @@ def info(model: options.Model, as_json: options.AsJson = False) -> None:
     if as_json:
         print_json({**header, "bytes": size})
         return
-    facts = {}
+    metadata = {}
     for name, value in header.items():
         if isinstance(value, dict):
-            facts.update({f"{name}: {key}": part for key, part in value.items()})
+            metadata.update({f"{name}: {key}": part for key, part in value.items()})
         else:
-            facts[name] = value
-    print_facts({**facts, "size": in_words(size)}, str(model))
+            metadata[name] = value
+    print_facts({**metadata, "size": in_words(size)}, str(model))

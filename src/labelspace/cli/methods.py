@@ -60,21 +60,21 @@ def _facts(name: str) -> dict[str, Any]:
 
 def _print_list(known: list[dict[str, Any]]) -> None:
     rows = []
-    for facts in known:
-        works = ", ".join(name for name in ("update", "explain", "map") if facts[name])
-        rows.append((facts["name"], _summary(facts), works, _needs(facts)))
+    for metadata in known:
+        works = ", ".join(name for name in ("update", "explain", "map") if metadata[name])
+        rows.append((metadata["name"], _summary(metadata), works, _needs(metadata)))
     print_table(("method", "what it does", "also works", "needs"), rows)
-    missing = sorted({facts["extra"] for facts in known if not facts["installed"]})
+    missing = sorted({metadata["extra"] for metadata in known if not metadata["installed"]})
     for extra in missing:
         say(f"not installed: pip install 'labelspace[{extra}]'")
 
 
-def _summary(facts: dict[str, Any]) -> str:
-    return f"{facts['summary']} (default)" if facts["default"] else str(facts["summary"])
+def _summary(metadata: dict[str, Any]) -> str:
+    return f"{metadata['summary']} (default)" if metadata["default"] else str(metadata["summary"])
 
 
-def _needs(facts: dict[str, Any]) -> str:
-    return "" if facts["extra"] is None else f"labelspace[{facts['extra']}]"
+def _needs(metadata: dict[str, Any]) -> str:
+    return "" if metadata["extra"] is None else f"labelspace[{metadata['extra']}]"
 
 
 def _parameters(name: str) -> list[dict[str, Any]]:
@@ -86,8 +86,8 @@ def _parameters(name: str) -> list[dict[str, Any]]:
         {
             "name": parameter,
             "default": signature.parameters[parameter].default,
-            "allowed": facts.describe(),
-            "help": facts.help,
+            "allowed": metadata.describe(),
+            "help": metadata.help,
         }
-        for parameter, facts in cls.parameters.items()
+        for parameter, metadata in cls.parameters.items()
     ]

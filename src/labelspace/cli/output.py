@@ -72,12 +72,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
         _print_columns(console, group)
 
 
-def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
+def print_facts(metadata: Mapping[str, Any], title: str = "") -> None:
     """Print a name and a value per line; values within values are written out."""
     console = _console()
     _print_title(console, title)
-    names = [plain(name) for name in facts]
-    values = ["\n".join(map(plain, _lines(value))) for value in facts.values()]
+    names = [plain(name) for name in metadata]
+    values = ["\n".join(map(plain, _lines(value))) for value in metadata.values()]
     columns = [_Column("", names, False), _Column("", values, False)]
     _print_columns(console, columns, header=False)
 

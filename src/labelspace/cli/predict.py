@@ -89,7 +89,7 @@ def predict(
         found = tagger.choose_threshold(
             valid, threshold_for or "micro-f1", columns=columns.over(tagger.columns_for(valid))
         )
-        say_threshold(found.facts())
+        say_threshold(found.metadata())
     with progress_bar(bars=out is not None or not sys.stdout.isatty()) as progress:
         task = progress.add_task("tagging", total=None)
         done = tagger.predict_file(

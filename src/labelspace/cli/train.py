@@ -105,23 +105,23 @@ def train(
     if history and model.history is None:
         say(f"{method} is not trained in epochs: there is no history to keep")
     stages("")
-    facts = {"model": str(out), "method": method, "bytes": size_in_bytes(out), **model.facts}
+    metadata = {"model": str(out), "method": method, "bytes": size_in_bytes(out), **model.metadata}
     if as_json:
-        print_json(facts)
+        print_json(metadata)
     else:
-        say(f"{out}: {method} on {facts['data']['points']:,} examples with "
-            f"{facts['data']['labels']:,} labels, {in_words(facts['bytes'])}")  # fmt: skip
-        _say_extras(facts)
+        say(f"{out}: {method} on {metadata['data']['points']:,} examples with "
+            f"{metadata['data']['labels']:,} labels, {in_words(metadata['bytes'])}")  # fmt: skip
+        _say_extras(metadata)
         say(f"next: labelspace evaluate {out} TEST, or labelspace predict {out} NEW")
 
 
-def _say_extras(facts: dict[str, Any]) -> None:
+def _say_extras(metadata: dict[str, Any]) -> None:
     """How fast texts were read, and the threshold where one was chosen."""
-    if "text_features" in facts:
-        speed = facts["text_features"]
+    if "text_features" in metadata:
+        speed = metadata["text_features"]
         say(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")
-    if "threshold" in facts:
-        say_threshold(facts["threshold"])
+    if "threshold" in metadata:
+        say_threshold(metadata["threshold"])
 
 
 def _stopped(stop: KeyboardInterrupt, checkpoint: Checkpoint, unfinished: Path) -> str:

@@ -56,16 +56,18 @@ def update(
     except KeyboardInterrupt:
         raise LabelspaceError(f"interrupted; {model} is as it was") from None
     stages("")
-    facts = {
+    metadata = {
         "model": str(target),
         "method": tagger.method.name,
         "labels": len(tagger.label_names),
         "bytes": size_in_bytes(target),
-        **tagger.facts["updates"][-1],
+        **tagger.metadata["updates"][-1],
     }
     if as_json:
-        print_json(facts)
+        print_json(metadata)
     else:
-        say(f"{target}: {facts['points']:,} more examples, {facts['new_labels']:,} new labels of "
-            f"now {facts['labels']:,}, {in_words(facts['bytes'])}")  # fmt: skip
+        say(
+            f"{target}: {metadata['points']:,} more examples, {metadata['new_labels']:,} new "
+            f"labels of now {metadata['labels']:,}, {in_words(metadata['bytes'])}"
+        )
         say(f"next: labelspace evaluate {target} TEST, to see that nothing was lost")

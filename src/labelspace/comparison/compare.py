@@ -65,7 +65,7 @@ def entrants(
 def compare(
     train: Dataset,
     test: Dataset,
-    field_of: Sequence[Entrant],
+    entrants: Sequence[Entrant],
     *,
     features: str | None = None,
     repeat: int = 1,
@@ -108,7 +108,7 @@ def compare(
         scratch_folder("compare") as scratch,
     ):
         files = _DataFiles(scratch, train, test)
-        for entrant in field_of:
+        for entrant in entrants:
             runs: list[dict[str, Any]] = []
             try:
                 for seed in range(repeat):
@@ -188,12 +188,12 @@ def _levels(train: Dataset, test: Dataset) -> Levels | None:
 
 def _level_facts(levels: Levels, train: Dataset) -> dict[str, str]:
     """What an entrant must know of the levels beside their arrays."""
-    facts = {
+    metadata = {
         "names": levels.names,
         "depth": levels.depth,
         "single_path": levels.one_label_each(train.labels),
     }
-    return {"levels": json.dumps(facts)}
+    return {"levels": json.dumps(metadata)}
 
 
 def machine() -> dict[str, Any]:

@@ -40,9 +40,9 @@ def main(directory: Path) -> None:
     end_with_caller()
     threading.Thread(target=_end_with_input, daemon=True).start()
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
-    arrays, facts = read_arrays(Path(job["data"]))
+    arrays, metadata = read_arrays(Path(job["data"]))
     try:
-        result = measure(job, arrays, facts, directory)
+        result = measure(job, arrays, metadata, directory)
     except LabelspaceError as error:
         result = {"error": str(error)}
     (directory / "result.json").write_text(json.dumps(result), encoding="utf-8")
@@ -56,7 +56,7 @@ def _end_with_input() -> None:
 
 
 def measure(
-    job: dict[str, Any], arrays: dict[str, np.ndarray], facts: dict[str, str], directory: Path
+    job: dict[str, Any], arrays: dict[str, np.ndarray], metadata: dict[str, str], directory: Path
 ) -> dict[str, Any]:
     """Accuracy, time, size and memory of the entrant that the job names."""
     data = {name: unpack_csr(name, arrays) for name in ("X_train", "Y_train", "X_test", "Y_test")}
@@ -76,9 +76,11 @@ def measure(
         propensity_from=job["propensity_from"],
     )
     if job["kind"] == "method":  # the scores of peers promise nothing
-        metrics["ECE"] = reliability(ranking, data["Y_test"], 5).facts()["ECE"]
-    if "levels" in facts:
-        metrics["by_level"] = _by_level(ranked(RANKED), data, arrays, json.loads(facts["levels"]))
+        metrics["ECE"] = reliability(ranking, data["Y_test"], 5).metadata()["ECE"]
+    if "levels" in metadata:
+        metrics["by_level"] = _by_level(
+            ranked(RANKED), data, arrays, json.loads(metadata["levels"])
+        )
     return {**metrics, **costs, "features": data["X_train"].shape[1]}
 
 
@@ -86,13 +88,13 @@ def _by_level(
     ranking: Ranking,
     data: dict[str, csr_matrix],
     arrays: dict[str, np.ndarray],
-    facts: dict[str, Any],
+    metadata: dict[str, Any],
 ) -> dict[str, Any]:
     edges = unpack_csr("levels.edges", arrays)
-    levels = Levels(tuple(facts["names"]), arrays["levels.of"], facts["depth"], edges)
+    levels = Levels(tuple(metadata["names"]), arrays["levels.of"], metadata["depth"], edges)
     counts = np.bincount(data["Y_train"].indices, minlength=data["Y_train"].shape[1])
     return evaluate_levels(
-        ranking, data["Y_test"], counts, levels, single_path=facts["single_path"]
+        ranking, data["Y_test"], counts, levels, single_path=metadata["single_path"]
     )
 
 
@@ -109,7 +111,7 @@ def _run_method(
 
     method = method_class(job["name"]).from_json(job["params"])
     known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
-    if method.writes_labels and "label_names.data" in arrays:
+    if method.needs_label_names and "label_names.data" in arrays:
         known["label_names"] = unpack_csr("label_names", arrays)
     start = time.perf_counter()
     method.fit(data["X_train"], data["Y_train"], **known)

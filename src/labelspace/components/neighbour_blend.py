@@ -23,7 +23,7 @@ UNTRIED_SHARE = 0.3  # where there is no validation cut
 _CALIBRATED = 20  # labels of each validation example that calibration looks at
 
 
-class Blend:
+class NeighbourBlend:
     """Ranks labels by index and voters together.
 
     numbers  a, b, w, and slope and offset of C

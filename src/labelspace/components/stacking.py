@@ -27,7 +27,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.sparse import hits_of
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.components.calibration import log_odds
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
@@ -131,7 +131,7 @@ class Combiner:
     weights: np.ndarray
     counts: np.ndarray
     n_points: int
-    evenness: tuple[float, float] = (np.inf, np.inf)
+    tail_offset: tuple[float, float] = (np.inf, np.inf)
     inverse: np.ndarray = field(init=False)
     log_counts: np.ndarray = field(init=False)
     band: np.ndarray = field(init=False)
@@ -141,7 +141,7 @@ class Combiner:
         self.log_counts = np.log1p(self.counts).astype(np.float32)
         self.band = np.digitize(self.counts, BANDS)
         self.inverse = inverse_propensities(self.counts, self.n_points)
-        self.lift(*self.evenness)
+        self.set_tail_offset(*self.tail_offset)
 
     @classmethod
     def fit(
@@ -149,7 +149,7 @@ class Combiner:
         rankings: Sequence[Ranking],
         Y: csr_matrix,
         Y_train: csr_matrix,
-        counts_as: np.ndarray | None = None,
+        sample_weight: np.ndarray | None = None,
         tail: bool = False,
     ) -> Self:
         """On held-out examples with labels Y; each counts as much as is said, or as one.
@@ -166,7 +166,7 @@ class Combiner:
         found = _likeliest(gather(rankings, combiner.log_counts), count)
         hits = hits_of(Y, found.rows, found.labels)
         if 0 < hits.sum() < len(hits):
-            weights = np.ones(len(hits)) if counts_as is None else counts_as[found.rows]
+            weights = np.ones(len(hits)) if sample_weight is None else sample_weight[found.rows]
             if tail:
                 rarity = combiner.inverse[found.labels]
                 weights = weights * rarity * (weights.sum() / (weights @ rarity))
@@ -192,28 +192,28 @@ class Combiner:
                 *(best.labels[start:stop], best.scores[start:stop]),
             )
 
-        over_rows(len(labels), block)
+        parallel_blocks(len(labels), block)
         return best
 
-    def lift(self, first: float, others: float) -> None:
+    def set_tail_offset(self, first: float, others: float) -> None:
         """Rank by this evenness from now on."""
-        self.evenness = first, others
+        self.tail_offset = first, others
         most = self.inverse.max(initial=1.0)
         self.factors = np.array(
             [
                 np.ones_like(self.inverse) if np.isinf(e) else (self.inverse + e) / (most + e)
-                for e in self.evenness
+                for e in self.tail_offset
             ],
             np.float32,
         )
 
-    def choose_evenness(
+    def choose_tail_offset(
         self,
         objective: str,
         rankings: Sequence[Ranking],
         Y: csr_matrix,
         Y_train: csr_matrix,
-        counts_as: np.ndarray | None = None,
+        sample_weight: np.ndarray | None = None,
         precise: Combiner | None = None,
     ) -> None:
         """Those that serve the objective best on held-out examples with labels Y.
@@ -229,30 +229,30 @@ class Combiner:
         counts = LabelCounts.of(Y_train)
 
         def macro_f1(even: float) -> float:
-            self.lift(even, even)
+            self.set_tail_offset(even, even)
             return choose_threshold(self.rank(rankings, SET_SIZE), Y, MACRO_F1).macro_f1
 
         def psp(first: float, others: float, ranks: Sequence[int]) -> float:
-            self.lift(first, others)
+            self.set_tail_offset(first, others)
             best = self.rank(rankings, max(ranks))
             return sum(measure(f"PSP@{k}", best, Y, counts) for k in ranks)
 
         if objective == "f1":
             even = max(EVENNESS, key=macro_f1)
-            self.lift(even, even)
+            self.set_tail_offset(even, even)
             return
-        weights = np.ones(Y.shape[0]) if counts_as is None else counts_as
+        weights = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
         plain = (precise or self)._first_rank(np.inf, rankings, Y)
         cheap = [e for e in EVENNESS if _cheap(plain, self._first_rank(e, rankings, Y), weights)]
         first = max(cheap, key=lambda e: psp(e, e, [1]), default=np.inf)
         allowed = [e for e in EVENNESS if e <= first]
-        self.lift(first, max(allowed, key=lambda e: psp(first, e, [3, 5])))
+        self.set_tail_offset(first, max(allowed, key=lambda e: psp(first, e, [3, 5])))
 
     def _first_rank(
         self, even: float, rankings: Sequence[Ranking], Y: csr_matrix
     ) -> tuple[np.ndarray, np.ndarray]:
         """Whether each example's first label is right, and how likely it was to be."""
-        self.lift(even, even)
+        self.set_tail_offset(even, even)
         best = self.rank(rankings, 1)
         labels, listed = best.labels[:, 0], best.labels[:, 0] >= 0
         right = hits_of(Y, np.arange(len(labels)), labels)
@@ -260,7 +260,7 @@ class Combiner:
         return (right & listed).astype(np.float64), np.where(listed, chance, 0.0)
 
     def state(self) -> dict[str, np.ndarray]:
-        finite = [-1.0 if np.isinf(even) else even for even in self.evenness]
+        finite = [-1.0 if np.isinf(even) else even for even in self.tail_offset]
         return {
             "combiner.weights": self.weights,
             "combiner.counts": self.counts,

@@ -29,7 +29,9 @@ def batch_of(wanted: int | None, n_examples: int) -> int:
     return int(2 ** np.clip(np.floor(np.log2(max(1.0, n_examples / STEPS_AN_EPOCH))), 5, 9))
 
 
-def pace(wanted: float | None, features: np.ndarray, labels: np.ndarray) -> np.ndarray | None:
+def row_lr_scale(
+    wanted: float | None, features: np.ndarray, labels: np.ndarray
+) -> np.ndarray | None:
     """How far a feature's row may go: sqrt(examples / rare), at most 1; None is 1 for all.
 
     features  in how many examples each feature was seen, and each of the labels
@@ -49,7 +51,7 @@ def pace(wanted: float | None, features: np.ndarray, labels: np.ndarray) -> np.n
 
 
 @dataclass(frozen=True)
-class Counts:
+class TrainingCounts:
     """In how many examples each feature and each label was seen, and of how many, (1,)."""
 
     features: np.ndarray
@@ -57,19 +59,19 @@ class Counts:
     examples: np.ndarray
 
     @classmethod
-    def of(cls, X: csr_matrix, Y: csr_matrix) -> Counts:
+    def of(cls, X: csr_matrix, Y: csr_matrix) -> TrainingCounts:
         return cls(
             np.bincount(X.indices, minlength=X.shape[1]),
             np.bincount(Y.indices, minlength=Y.shape[1]),
             np.array([X.shape[0]]),
         )
 
-    def plus(self, X: csr_matrix, Y: csr_matrix) -> Counts:
+    def plus(self, X: csr_matrix, Y: csr_matrix) -> TrainingCounts:
         """With these examples too; Y may have more labels."""
-        more = Counts.of(X, Y)
+        more = TrainingCounts.of(X, Y)
         labels = more.labels.copy()
         labels[: len(self.labels)] += self.labels
-        return Counts(self.features + more.features, labels, self.examples + more.examples)
+        return TrainingCounts(self.features + more.features, labels, self.examples + more.examples)
 
     def log_odds(self) -> np.ndarray:
         share = (self.labels + 0.5) / (self.examples[0] + 1.0)

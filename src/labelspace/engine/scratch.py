@@ -70,8 +70,8 @@ def _sweep(prefix: str) -> None:
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
     with suppress(OSError):
-        facts = entry.stat(follow_symlinks=False)
-        return entry.is_dir(follow_symlinks=False) and facts.st_uid == os.getuid()
+        metadata = entry.stat(follow_symlinks=False)
+        return entry.is_dir(follow_symlinks=False) and metadata.st_uid == os.getuid()
     return False
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
@@ -68,7 +68,7 @@ class SentenceVectors(DenseFeatures):
         settings = params["encoder"]
         torch, transformers = _libraries()
         config = encoder_config(settings["config"], transformers)
-        own = under("weights.", arrays)
+        own = with_prefix("weights.", arrays)
         model = built(
             lambda: transformers.AutoModel.from_config(config, trust_remote_code=False),
             {name: array.shape for name, array in own.items()},

@@ -12,7 +12,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import unit_rows
-from labelspace._core.threads import cores, over_rows
+from labelspace._core.threads import cores, parallel_blocks
 
 ROUNDS = 20  # of 2-means at most
 GAIN = 1e-4  # relative, of the objective: less ends 2-means
@@ -90,7 +90,7 @@ def _split(
             *(np.uint64(seed), np.uint64(level)),
         )
 
-    over_rows(len(starts), block, block=max(1, len(starts) // (8 * cores())))
+    parallel_blocks(len(starts), block, block=max(1, len(starts) // (8 * cores())))
 
 
 @njit(cache=True, nogil=True)

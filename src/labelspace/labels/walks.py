@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace.errors import InputError, ParameterError
 
 WALKS_PER_BLOCK = 16_384
@@ -68,7 +68,7 @@ class RandomWalks:
             else:
                 _walk_weighted(*source, indptr, indices, self._bounds, walks[begin:end])
 
-        over_rows(len(starts), task, block=_WALKS_PER_TASK)
+        parallel_blocks(len(starts), task, block=_WALKS_PER_TASK)
         return walks
 
 

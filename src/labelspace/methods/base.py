@@ -35,9 +35,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     version: ClassVar[int] = 1
     summary: ClassVar[str]
     parameters: ClassVar[Mapping[str, Parameter]]
-    learns_more: ClassVar[bool] = False  # whether `_partial_fit` is there
-    judges: ClassVar[bool] = False  # whether `_rank_among` is there
-    writes_labels: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
+    can_update: ClassVar[bool] = False  # whether `_partial_fit` is there
+    can_rerank: ClassVar[bool] = False  # whether `_rerank` is there
+    needs_label_names: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
     full_precision: ClassVar[tuple[str, ...]] = ()  # arrays of the state that 16 bits would spoil
 
     n_features_in_: int
@@ -78,7 +78,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
         """Learn from more examples. Y may be wider than before: new labels stand at its end."""
-        if not self.learns_more:
+        if not self.can_update:
             raise UnsupportedError(f"{self.name} cannot learn more examples: fit it anew on all")
         self._check_fitted()
         X = checked_features(X, self.n_features_in_)
@@ -138,7 +138,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         return measure("P@1", self.predict(X, 1), Y) / 100.0
 
-    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+    def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         """Learn anew from these examples, which hold those of `fit` and of its validation cut.
 
         What was chosen and calibrated on the cut stays. False, and nothing happens, for a method
@@ -159,15 +159,15 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _predict(self, X: Features, k: int) -> Ranking:
         """Rank; k is at most the number of labels."""
 
-    def _rank_among(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
+    def _rerank(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
         """Scores of labels (n, m) that other methods found, in any order; -1 pads.
 
         For methods that judge a label at less cost than they find it.
         """
         raise NotImplementedError
 
-    def drop_search(self) -> None:
-        """Forget what is needed to find labels but not to judge them: `_rank_among` alone stays."""
+    def drop_candidate_search(self) -> None:
+        """Forget what is needed to find labels but not to judge them: `_rerank` alone stays."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
@@ -188,7 +188,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         return Tfidf()
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What a reader of `model.json` should know of the fitted model beyond its parameters."""
         return {}
 

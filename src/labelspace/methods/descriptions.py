@@ -32,7 +32,7 @@ class Description:
         """Inspect a class; which extra it needs cannot be seen."""
         return cls(
             method.summary,
-            update=method.learns_more,
+            update=method.can_update,
             explain=hasattr(method, "explain"),
             map=hasattr(method, "label_vectors_"),
         )

@@ -58,7 +58,7 @@ class KNN(Method):
         self.neighbours_ = SparseNeighbours.of(as_csr(data.X), self.common)
         self.Y_ = data.Y
 
-    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+    def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
         self.neighbours_, self.Y_ = SparseNeighbours.of(X, self.common), Y
         return True

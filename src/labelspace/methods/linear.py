@@ -52,7 +52,7 @@ class Linear(Method):
 
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = "one-vs-all linear classifiers, hard negatives where labels are many"
-    judges: ClassVar[bool] = True
+    can_rerank: ClassVar[bool] = True
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "loss": choice("of a label's classifier", "squared_hinge", "logistic"),
         "C": number(
@@ -145,7 +145,7 @@ class Linear(Method):
             blocks=blocks,
         )  # fmt: skip
 
-    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+    def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
         self._learn(X, Y)
         return True
@@ -181,11 +181,11 @@ class Linear(Method):
         labels, scores = self._rank(as_csr(X), k)
         return Ranking(labels, probabilities(labels, scores, self.numbers_[1:]))
 
-    def _rank_among(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
+    def _rerank(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
         scores = self.ranker_.score(X, candidates)
         return Ranking(candidates, probabilities(candidates, scores, self.numbers_[1:]))
 
-    def drop_search(self) -> None:
+    def drop_candidate_search(self) -> None:
         self.shortlister_ = None
 
     def margins(self, X: Any, candidates: np.ndarray) -> np.ndarray:
@@ -207,7 +207,7 @@ class Linear(Method):
         """The labels whose weights are most like the label's, and their cosines."""
         return alike(self.ranker_.weights[:, :-1], label, k)
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         weights = self.ranker_.weights
         return {
             "negatives": self.kind_,

@@ -34,7 +34,7 @@ class Reliability:
             return float("nan")
         return float(np.average(np.abs(self.scores - self.hits), weights=self.counts))
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """For JSON: the error in percent, None without pairs, and every bin that holds pairs."""
         width = 1.0 / len(self.counts)
         bins = [

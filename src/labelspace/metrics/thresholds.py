@@ -27,7 +27,7 @@ class Threshold:
     macro_f1: float
     examples: int
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """For `model.json`."""
         return asdict(self)
 

@@ -52,7 +52,7 @@ def evaluate_model(
         threshold=threshold,
     )
     calibration = reliability(ranking, test.labels, k=max(ks))
-    found["calibration"] = {"k": max(ks), **calibration.facts()}
+    found["calibration"] = {"k": max(ks), **calibration.metadata()}
     found["unknown_labels"] = unknown_labels(tagger, test)
     found["examples"] = len(test)
     if taxonomy is not None and tagger.label_counts is not None:
@@ -62,7 +62,7 @@ def evaluate_model(
             tagger.label_counts.counts,
             taxonomy,
             # A threshold, if given, decides on every set; else paths are chosen if there are any.
-            single_path=threshold is None and bool(tagger.facts.get("single_path")),
+            single_path=threshold is None and bool(tagger.metadata.get("single_path")),
             threshold=by_level.THRESHOLD if threshold is None else threshold,
         )
     return found

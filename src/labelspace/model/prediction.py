@@ -140,7 +140,7 @@ def _answers(
         levels = paths.of(ranking)
         ranking = Ranking(ranking.labels[:, :k], ranking.scores[:, :k])
     ids = batch.ids if batch.ids is not None else [""] * len(batch)
-    named = tagger.name_ranking(ranking, least)
+    named = tagger.to_tags(ranking, least)
     for row, (given, tags, chosen) in enumerate(zip(ids, named, levels, strict=True), before + 1):
         yield Answer(str(given or row), tags, chosen)
 

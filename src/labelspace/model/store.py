@@ -225,23 +225,23 @@ def _facts(path: Path) -> dict[str, Any]:
 def _read(folder: _Folder, place: Path, verify: bool) -> Bundle:
     header = _read_header(folder, place)
     bundle = Bundle({k: v for k, v in header.items() if k not in ("format", "files")})
-    for name, facts in header["files"].items():
+    for name, metadata in header["files"].items():
         if not _FILE.fullmatch(name) or name == HEADER:
             raise ModelFormatError(f"{place / HEADER} names a file outside the model: {name!r}")
-        if not isinstance(facts, dict) or {"sha256", "bytes"} - facts.keys():
+        if not isinstance(metadata, dict) or {"sha256", "bytes"} - metadata.keys():
             raise ModelFormatError(f"{place / HEADER} has no checksum and size of {name}")
         with _opened(folder, place, name) as file:
-            _read_file(bundle, file, place / name, facts, verify)
+            _read_file(bundle, file, place / name, metadata, verify)
     return bundle
 
 
 def _read_file(
-    bundle: Bundle, file: BufferedReader, path: Path, facts: Mapping[str, Any], verify: bool
+    bundle: Bundle, file: BufferedReader, path: Path, metadata: Mapping[str, Any], verify: bool
 ) -> None:
     """Check one file and take it into the bundle, by the same descriptor."""
     size = os.fstat(file.fileno()).st_size
-    if size != facts["bytes"] or (
-        verify and hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]
+    if size != metadata["bytes"] or (
+        verify and hashlib.file_digest(file, "sha256").hexdigest() != metadata["sha256"]
     ):
         raise ModelChecksumError(
             f"{path} is not the file that was saved (wrong checksum): "

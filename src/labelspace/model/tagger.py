@@ -61,7 +61,7 @@ _FACTS = (
 _SHOWN = 3  # label names in a repr
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
-AtLeast = float | Literal["auto"]
+ThresholdLike = float | Literal["auto"]
 Source = frames.Source | Dataset  # a file, a table in memory, or what was read before
 
 
@@ -80,7 +80,7 @@ class Tagger:
         label_counts: LabelCounts | None = None,
         *,
         taxonomy: Taxonomy | None = None,
-        facts: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
         columns: Columns | None = None,
     ) -> None:
         self.pipeline = pipeline
@@ -88,28 +88,28 @@ class Tagger:
         self.label_names = list(label_names)
         self.label_counts = label_counts
         self.taxonomy = taxonomy
-        self.facts = facts or {}
+        self.metadata = metadata or {}
         self.columns = columns or Columns()
         self.history: dict[str, Any] | None = None  # see `labelspace.runs.history.curves_of`
 
     def __repr__(self) -> str:
         text = self.pipeline.text
         features = "numeric features" if text is None else f"{text.kind} features"
-        points = self.facts.get("data", {}).get("points")
+        points = self.metadata.get("data", {}).get("points")
         trained = "" if points is None else f", trained on {points:,} examples"
         return (
             f"Tagger({self.method.name}, {features}, {len(self.label_names):,} labels such as "
             f"{', '.join(repr(name) for name in self.label_names[:_SHOWN])}{trained})"
         )
 
-    def tag(self, text: str, k: int = 5, threshold: AtLeast = 0.0) -> Tags:
+    def tag(self, text: str, k: int = 5, threshold: ThresholdLike = 0.0) -> Tags:
         """The k best labels of a text, of those scored at least the threshold."""
         if not isinstance(text, str):
             raise InputError(f"tag takes one text, not {type(text).__name__}; use tag_many")
         return self.tag_many([text], k, threshold)[0]
 
     def tag_many(
-        self, texts: Iterable[str] | frames.Source, k: int = 5, threshold: AtLeast = 0.0
+        self, texts: Iterable[str] | frames.Source, k: int = 5, threshold: ThresholdLike = 0.0
     ) -> list[Tags]:
         """The k best labels of each text; threshold "auto" is the one `choose_threshold` set.
 
@@ -117,20 +117,18 @@ class Tagger:
         """
         if isinstance(texts, str):
             raise InputError("tag_many takes several texts; use tag for one")
-        least = self.least_score(threshold)
+        least = self.resolve_threshold(threshold)
         given, is_table = _texts_or_table(texts)
         if not is_table:
             ranking = self.method.predict(self.pipeline.transform_texts(given), k)
-            return self.name_ranking(ranking, least)
+            return self.to_tags(ranking, least)
         batches = self.iter_batches(given)
-        return [
-            tags for each in batches for tags in self.name_ranking(self.predict(each, k), least)
-        ]
+        return [tags for each in batches for tags in self.to_tags(self.predict(each, k), least)]
 
     @property
     def zero_based(self) -> bool | Literal["auto"]:
         """How svmlight files for this model count features: as its training file did."""
-        base = self.facts.get("index_base")
+        base = self.metadata.get("index_base")
         return "auto" if base is None else base == 0
 
     def columns_for(self, source: Source) -> Columns:
@@ -193,7 +191,7 @@ class Tagger:
         *,
         ks: Sequence[int] = (1, 3, 5),
         levels: bool = False,
-        threshold: AtLeast | None = None,
+        threshold: ThresholdLike | None = None,
         propensity: tuple[float, float] = (0.55, 1.5),
         propensity_from: Literal["train", "test"] = "train",
         columns: Columns | None = None,
@@ -210,7 +208,7 @@ class Tagger:
         A warning says how many labels the model does not know; if it knows none of them, the data
         are refused.
         """
-        least = None if threshold is None else self.least_score(threshold)
+        least = None if threshold is None else self.resolve_threshold(threshold)
         test = self.read_test(source, columns)
         return evaluate_model(
             self,
@@ -228,7 +226,7 @@ class Tagger:
         out: str | Path | None = None,
         *,
         k: int | None = None,
-        threshold: AtLeast | None = None,
+        threshold: ThresholdLike | None = None,
         format: str | None = None,
         likeliest_path: bool = False,
         columns: Columns | None = None,
@@ -253,7 +251,7 @@ class Tagger:
             self.iter_batches(source, columns=columns, batch_size=batch_size),
             out,
             k=k,
-            least=0.0 if threshold is None else self.least_score(threshold),
+            least=0.0 if threshold is None else self.resolve_threshold(threshold),
             format=format,
             likeliest_path=likeliest_path,
             on_batch=on_batch,
@@ -263,7 +261,7 @@ class Tagger:
         """Rank labels for the examples of a Dataset."""
         return self.method.predict(self.pipeline.transform(dataset), k)
 
-    def name_ranking(self, ranking: Ranking, threshold: float = 0.0) -> list[Tags]:
+    def to_tags(self, ranking: Ranking, threshold: float = 0.0) -> list[Tags]:
         """A ranking with names for ids; pads and scores below the threshold are left out."""
         return [
             Tags(
@@ -293,19 +291,19 @@ class Tagger:
         held_out = read_held_out(source, columns)
         ranking = self.predict(held_out, thresholds.RANKED)
         found = thresholds.choose_threshold(ranking, held_out.labels, goal)
-        self.facts["threshold"] = found.facts()
+        self.metadata["threshold"] = found.metadata()
         return found
 
-    def least_score(self, threshold: AtLeast) -> float:
+    def resolve_threshold(self, threshold: ThresholdLike) -> float:
         """The threshold as a number: "auto" is the one that was chosen for this model."""
         if threshold != "auto":
             return threshold
-        if "threshold" not in self.facts:
+        if "threshold" not in self.metadata:
             raise ParameterError(
                 "threshold 'auto': the model has none; give held-out data to choose it on "
                 "(predict --valid FILE, or train --threshold-for micro-f1)"
             )
-        return float(self.facts["threshold"]["value"])
+        return float(self.metadata["threshold"]["value"])
 
     def explain(
         self, example: str | Dataset | Features, label: str | None = None, k: int = 5
@@ -341,10 +339,10 @@ class Tagger:
         taxonomy are added to the model's. A threshold is dropped: it was chosen for other scores.
         If it fails on the way, load the model again: what is in memory may be half changed.
         """
-        if not self.method.learns_more:
+        if not self.method.can_update:
             raise UnsupportedError(
                 f"{self.method.name} cannot learn more: train anew on all data, or with one of "
-                f"{_methods_that(lambda cls: cls.learns_more)}"
+                f"{_methods_that(lambda cls: cls.can_update)}"
             )
         on_stage("reading")
         dataset = self.read(source, columns)
@@ -362,13 +360,13 @@ class Tagger:
             "new_labels": dataset.n_labels - len(self.label_names),
             "seconds": round(time.monotonic() - start, 3),
         }
-        self.facts["updates"] = [*self.facts.get("updates", []), done]
+        self.metadata["updates"] = [*self.metadata.get("updates", []), done]
         self.label_names = dataset.names()
         self.taxonomy = taxonomy
         if taxonomy is not None:
             one_path = Levels.build(taxonomy, self.label_names).one_label_each(dataset.labels)
-            self.facts["single_path"] = one_path and self.facts.get("single_path", False)
-        if self.facts.pop("threshold", None) is not None:
+            self.metadata["single_path"] = one_path and self.metadata.get("single_path", False)
+        if self.metadata.pop("threshold", None) is not None:
             logger.warning(
                 "the threshold was chosen before this update and is dropped; choose one again "
                 "(predict --threshold auto --valid FILE)"
@@ -388,8 +386,8 @@ class Tagger:
             "libraries": _versions(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "columns": self.columns.to_json(),
-            **self.facts,
-            **self.method.facts(),
+            **self.metadata,
+            **self.method.metadata(),
         }
         arrays: dict[str, Mapping[str, np.ndarray]] = {"method": self.method.state()}
         if self.label_counts is not None:
@@ -442,12 +440,12 @@ class Tagger:
             counts = LabelCounts(kept["counts"], int(kept["n_points"]))
             fits = counts.counts.shape == (len(names),) and all_within(counts.counts, 0, 2**62)
             expect(fits, "the counts do not fit the labels")
-        facts = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
+        metadata = {name: bundle.header[name] for name in _FACTS if name in bundle.header}
         pairs = bundle.documents.get("taxonomy")
         taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
         columns = Columns.from_json(bundle.header.get("columns", {}))  # absent from older models
         tagger = cls(
-            pipeline, method, names, counts, taxonomy=taxonomy, facts=facts, columns=columns
+            pipeline, method, names, counts, taxonomy=taxonomy, metadata=metadata, columns=columns
         )
         tagger.history = bundle.documents.get("history")
         return tagger

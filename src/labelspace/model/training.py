@@ -89,7 +89,7 @@ def _train(
     if threshold_for is not None and held_out is None:
         dataset, held_out = dataset.split(_HELD_OUT, seed=model.get_params().get("seed", 0))
     on_stage("computing features")
-    pipeline, X, facts = _fit_features(dataset, model, features)
+    pipeline, X, metadata = _fit_features(dataset, model, features)
     on_stage("loading libraries, checking memory")  # what is loaded takes longer than the check
     refuse_if_too_large(model, Shape.of(X, dataset.labels))
     on_stage(f"training {model.name}")
@@ -103,10 +103,10 @@ def _train(
         else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
         taxonomy=dataset.taxonomy,
         callbacks=callbacks,
-        **({"label_names": pipeline.label_names(dataset)} if model.writes_labels else {}),
+        **({"label_names": pipeline.label_names(dataset)} if model.needs_label_names else {}),
     )
-    facts["seconds"] = round(time.monotonic() - start, 3)
-    tagger = _fitted_tagger(dataset, pipeline, model, facts)
+    metadata["seconds"] = round(time.monotonic() - start, 3)
+    tagger = _fitted_tagger(dataset, pipeline, model, metadata)
     tagger.columns = columns or Columns()
     if any(isinstance(callback, History) for callback in callbacks):
         tagger.history = curves_of(model)
@@ -178,14 +178,14 @@ def _fit_features(
 
 
 def _fitted_tagger(
-    dataset: Dataset, pipeline: FeaturePipeline, model: Method, facts: dict[str, Any]
+    dataset: Dataset, pipeline: FeaturePipeline, model: Method, metadata: dict[str, Any]
 ) -> Tagger:
     names, taxonomy = dataset.names(), dataset.taxonomy
-    facts = {"data": statistics(dataset), "index_base": dataset.index_base, **facts}
+    metadata = {"data": statistics(dataset), "index_base": dataset.index_base, **metadata}
     if taxonomy is not None:
-        facts["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
+        metadata["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
     counts = LabelCounts.of(dataset.labels)
-    return Tagger(pipeline, model, names, counts, taxonomy=taxonomy, facts=facts)
+    return Tagger(pipeline, model, names, counts, taxonomy=taxonomy, metadata=metadata)
 
 
 def _as_dataset(source: Source, columns: Columns | None, names: list[str] | None = None) -> Dataset:

@@ -20,7 +20,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.row_tables import RowTable, sparse_times_dense
@@ -216,7 +216,7 @@ class Autoencoder:
         widths: Sequence[int],
         rng: np.random.Generator,
         *,
-        pace: np.ndarray | None = None,
+        row_lr_scale: np.ndarray | None = None,
         spread: float = 1.0,
     ) -> Autoencoder:
         """widths: the encoder's layers, the code's last.
@@ -224,7 +224,7 @@ class Autoencoder:
         pace    shortens and slows down the encoder's rows of rare columns
         spread  length of the decoder's vectors in the beginning
         """
-        encoder = Encoder.fresh(n_columns, widths, rng, pace=pace)
+        encoder = Encoder.fresh(n_columns, widths, rng, row_lr_scale=row_lr_scale)
         return cls(encoder, Decoder.fresh(widths[::-1], n_columns, spread, rng))
 
     @classmethod
@@ -284,6 +284,6 @@ def _pass_on(weight: Tensor, r: int, *, pairs_in: bool, pairs_out: bool) -> None
 
 def restore_decoder(arrays: Mapping[str, np.ndarray]) -> Decoder:
     """A decoder for prediction from what `Decoder.arrays` gave."""
-    own = under("decoder.", arrays)
+    own = with_prefix("decoder.", arrays)
     table = RowTable.frozen(own.pop("table"))
     return Decoder(DenseLayers.restore(own), table)

@@ -10,9 +10,9 @@ import torch
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace.nn.row_tables import SparseLinear, sparse_times_dense
 
 TINY = 1e-6
@@ -44,7 +44,7 @@ class Encoder:
         widths: Sequence[int],
         rng: np.random.Generator,
         *,
-        pace: np.ndarray | None = None,
+        row_lr_scale: np.ndarray | None = None,
         weight_norm: bool = False,
     ) -> Encoder:
         """Random weights: a random projection where there are no hidden layers.
@@ -54,8 +54,8 @@ class Encoder:
         """
         weight = rng.standard_normal((n_features, widths[0]), np.float32)
         weight /= np.sqrt(np.float32(widths[0]))
-        if pace is not None:
-            weight *= pace[:, None]
+        if row_lr_scale is not None:
+            weight *= row_lr_scale[:, None]
         hidden = []
         for fan_in, fan_out in pairwise(widths):
             drawn = rng.standard_normal((fan_in, fan_out), np.float32)
@@ -69,7 +69,7 @@ class Encoder:
         length = None
         if weight_norm:
             length = torch.tensor([float(_column_lengths(weight).mean())], requires_grad=True)
-        return cls(SparseLinear(weight, pace), hidden, length)
+        return cls(SparseLinear(weight, row_lr_scale), hidden, length)
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int | None = None) -> Encoder:
@@ -77,7 +77,7 @@ class Encoder:
         first = arrays["encoder.first"]
         expect(are_numbers(first, n_features, None), "the encoder does not fit the features")
         hidden: list[dict[str, torch.Tensor]] = []
-        while own := under(f"encoder.{len(hidden)}.", arrays):
+        while own := with_prefix(f"encoder.{len(hidden)}.", arrays):
             hidden.append({part: torch.from_numpy(np.array(a)) for part, a in own.items()})
         width = first.shape[1]
         for layer in hidden:
@@ -165,7 +165,7 @@ def _through_relu(h: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.nda
     def block(start: int, stop: int) -> None:
         _relu_times(h[start:stop], weight, bias, out[start:stop])
 
-    over_rows(len(h), block, block=64)
+    parallel_blocks(len(h), block, block=64)
     return out
 
 

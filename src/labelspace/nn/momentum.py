@@ -25,5 +25,5 @@ class MomentumLinear(SparseLinear):
         velocity = np.float32(MOMENTUM) * self.first[used] + gradient
         velocity += np.float32(WEIGHT_DECAY) * self.weight[used]
         self.first[used] = velocity
-        self.weight[used] -= np.float32(rate) * self.pace[used, None] * velocity
+        self.weight[used] -= np.float32(rate) * self.row_lr_scale[used, None] * velocity
         self.steps[used] += 1

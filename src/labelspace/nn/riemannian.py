@@ -1,6 +1,6 @@
 """Row tables whose rows are points of the Poincare ball, each with a rule to move the used rows.
 
-They stand in for `RowTable` under `RowAdam`, so that checkpoints and resuming need nothing more.
+They replace `RowTable` in a `RowOptimiser`, so that checkpoints and resuming need nothing more.
 Rows are kept in float32 and moved in float64. Plain gradient descent for the sparse input layer
 and for rows of flat space is here too, so that geometries can be compared under one rule.
 """
@@ -55,7 +55,7 @@ class GradientLinear(SparseLinear):
         )
         gradient = sparse_times_dense(by_feature, self._leaf.grad.numpy())
         with np.errstate(all="ignore"):
-            self.weight[used] -= np.float32(rate) * self.pace[used, None] * gradient
+            self.weight[used] -= np.float32(rate) * self.row_lr_scale[used, None] * gradient
 
     def tensors(self) -> dict[str, Tensor]:
         return {}

@@ -16,7 +16,7 @@ import torch
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace._core.threads import cores, over_rows
+from labelspace._core.threads import cores, parallel_blocks
 from labelspace.nn.trainer import Optimiser
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
@@ -25,9 +25,11 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 class RowTable:
     """Rows looked up by number: label vectors, one a row."""
 
-    def __init__(self, weight: np.ndarray, pace: np.ndarray | None = None) -> None:
+    def __init__(self, weight: np.ndarray, row_lr_scale: np.ndarray | None = None) -> None:
         """pace: each row's share of the learning rate; None is 1 for all."""
-        self.pace = np.ones(len(weight), np.float32) if pace is None else pace
+        self.row_lr_scale = (
+            np.ones(len(weight), np.float32) if row_lr_scale is None else row_lr_scale
+        )
         self.weight = np.ascontiguousarray(weight, np.float32)
         self.first = np.zeros_like(self.weight)
         self.second = np.zeros_like(self.weight)
@@ -55,10 +57,10 @@ class RowTable:
         def block(start: int, stop: int) -> None:
             _adam_rows(
                 *(ids[start:stop], gradient[start:stop], rate),
-                *(self.pace, self.weight, self.first, self.second, self.steps),
+                *(self.row_lr_scale, self.weight, self.first, self.second, self.steps),
             )
 
-        over_rows(len(ids), block, block=_share(len(ids)))
+        parallel_blocks(len(ids), block, block=_share(len(ids)))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The moments and step counts, sharing memory, for checkpoints."""
@@ -86,13 +88,13 @@ class SparseLinear(RowTable):
         def block(start: int, stop: int) -> None:
             _adam_columns(
                 *(used[start:stop], columns.indptr, columns.indices, columns.data, gradient, rate),
-                *(self.pace, self.weight, self.first, self.second, self.steps),
+                *(self.row_lr_scale, self.weight, self.first, self.second, self.steps),
             )
 
-        over_rows(len(used), block, block=_share(len(used)))
+        parallel_blocks(len(used), block, block=_share(len(used)))
 
 
-class Together:
+class OptimiserGroup:
     """Several optimisers as one."""
 
     def __init__(self, parts: Mapping[str, Optimiser]) -> None:
@@ -119,7 +121,7 @@ class Together:
             part.load_state(mine)
 
 
-class RowAdam:
+class RowOptimiser:
     """The Trainer's optimiser over row tables."""
 
     def __init__(self, tables: Mapping[str, tuple[RowTable, float]]) -> None:
@@ -152,7 +154,7 @@ def sparse_times_dense(X: csr_matrix, weight: np.ndarray) -> np.ndarray:
     def block(start: int, stop: int) -> None:
         _multiply(X.indptr[start : stop + 1], X.indices, X.data, weight, out[start:stop])
 
-    over_rows(X.shape[0], block, block=_share(X.shape[0]))
+    parallel_blocks(X.shape[0], block, block=_share(X.shape[0]))
     return out
 
 
@@ -174,7 +176,7 @@ def _multiply(indptr, indices, data, weight, out):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _adam_columns(  # type: ignore[no-untyped-def]
-    used, indptr, indices, data, gradient, rate, pace, weight, first, second, steps
+    used, indptr, indices, data, gradient, rate, row_lr_scale, weight, first, second, steps
 ):
     width = weight.shape[1]
     sums = np.empty(width, np.float32)
@@ -184,16 +186,16 @@ def _adam_columns(  # type: ignore[no-untyped-def]
             value, source = data[cell], gradient[indices[cell]]
             for j in range(width):
                 sums[j] += value * source[j]
-        _adam(column, sums, rate * pace[column], weight, first, second, steps)
+        _adam(column, sums, rate * row_lr_scale[column], weight, first, second, steps)
 
 
 @njit(cache=True, nogil=True)
 def _adam_rows(  # type: ignore[no-untyped-def]
-    ids, gradient, rate, pace, weight, first, second, steps
+    ids, gradient, rate, row_lr_scale, weight, first, second, steps
 ):
     for place in range(len(ids)):
         row = ids[place]
-        _adam(row, gradient[place], rate * pace[row], weight, first, second, steps)
+        _adam(row, gradient[place], rate * row_lr_scale[row], weight, first, second, steps)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

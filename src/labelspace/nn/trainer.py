@@ -80,7 +80,7 @@ class Batch:
 
 
 @dataclass
-class Learner:
+class TrainingTask:
     """What a method hands over: named parameters, the loss of a batch, an optimiser, a score.
 
     score  validation score, higher is better; None trains for all epochs
@@ -109,9 +109,9 @@ class Progress:
     history: list[dict[str, float]] = field(default_factory=list)
 
     @classmethod
-    def restored(cls, facts: Mapping[str, Any]) -> Progress:
+    def restored(cls, metadata: Mapping[str, Any]) -> Progress:
         """From a checkpoint; ValueError if a value is not of its kind."""
-        at = cls(**facts)
+        at = cls(**metadata)
         counts = (at.epoch, at.step)
         figures = [at.seconds, at.loss_sum, 0.0 if at.best_score is None else at.best_score]
         entries = at.history if isinstance(at.history, list) else [None]
@@ -163,7 +163,7 @@ class Trainer:
         self.steps_per_epoch = 0
         self.best: dict[str, torch.Tensor] = {}
 
-    def run(self, learner: Learner, n_rows: int) -> list[dict[str, float]]:
+    def run(self, learner: TrainingTask, n_rows: int) -> list[dict[str, float]]:
         """Train in place; returns the history, one entry an epoch."""
         self.learner = learner
         self.steps_per_epoch = math.ceil(n_rows / self.batch_size)

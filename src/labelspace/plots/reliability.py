@@ -52,7 +52,7 @@ def reliability_page(found: Reliability, title: str) -> bytes:
     rows = "".join(
         f"<tr><td>{one['from']:g} to {one['to']:g}</td><td>{one['pairs']:,}</td>"
         f"<td>{one['score']:.3f}</td><td>{one['true']:.3f}</td></tr>\n"
-        for one in found.facts()["bins"]
+        for one in found.metadata()["bins"]
     )
     head = "<th>score</th><th>labels</th><th>mean score</th><th>share true</th>"
     table = f"<table><tr>{head}</tr>\n{rows}</table>"

@@ -182,8 +182,8 @@ class Checkpoint(Callback):
     def finish(self, identity: str, arrays: Arrays) -> None:
         from labelspace.runs.checkpoint_files import write_checkpoint
 
-        facts = {"identity": identity}
-        if self._try(lambda: write_checkpoint(self.finished_path, arrays, facts)) is None:
+        metadata = {"identity": identity}
+        if self._try(lambda: write_checkpoint(self.finished_path, arrays, metadata)) is None:
             self._trained, self._blocks, self._parts = None, [], []
 
     def finished(self, identity: str) -> Arrays | None:
@@ -191,8 +191,8 @@ class Checkpoint(Callback):
 
         if not self.resume or not self.finished_path.exists():
             return None
-        arrays, facts = read_checkpoint(self.finished_path)
-        if facts.get("identity") != identity:
+        arrays, metadata = read_checkpoint(self.finished_path)
+        if metadata.get("identity") != identity:
             raise of_another_run(self.finished_path)
         return arrays
 

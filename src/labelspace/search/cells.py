@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.checks import kept_count
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
 from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
@@ -72,7 +72,7 @@ class CellNeighbours(NeighbourIndex):
                 *(probed[start:stop], places[start:stop]),
             )
 
-        over_rows(len(queries), block, block=16)
+        parallel_blocks(len(queries), block, block=16)
         return places
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 
 LARGEST_CODE = 127
 
@@ -22,7 +22,7 @@ def quantise(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     def block(start: int, stop: int) -> None:
         codes[start:stop] = np.rint(vectors[start:stop] / steps)
 
-    over_rows(len(vectors), block, block=4096)
+    parallel_blocks(len(vectors), block, block=4096)
     return steps, codes
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from labelspace._core.threads import over_rows, product
+from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.search.index import QUERY_BLOCK, InnerProductIndex, dot
 
@@ -50,7 +50,7 @@ def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndar
     def block(start: int, stop: int) -> None:
         _keep_best_of(products[start:stop], first, labels[start:stop], scores[start:stop])
 
-    over_rows(len(products), block, block=64)
+    parallel_blocks(len(products), block, block=64)
 
 
 @njit(cache=True, nogil=True)

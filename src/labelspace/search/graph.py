@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.checks import kept_count
-from labelspace._core.threads import cores, over_rows
+from labelspace._core.threads import cores, parallel_blocks
 from labelspace.errors import StoreError
 from labelspace.search.codes import quantise
 from labelspace.search.faiss import faiss_threads, load_faiss
@@ -92,7 +92,7 @@ class GraphIndex(InnerProductIndex):
                 *(self.indptr, self.indices, self.entries, met[start:stop]),
             )
 
-        over_rows(len(queries), block, block=32)
+        parallel_blocks(len(queries), block, block=32)
         return met
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError
 
@@ -68,7 +68,7 @@ class InnerProductIndex(ABC):
             rows = slice(start, stop)
             _score(queries[rows], self.vectors, candidates[rows], labels[rows], scores[rows])
 
-        over_rows(len(queries), block)
+        parallel_blocks(len(queries), block)
 
 
 def checked_rows(rows: Any, name: str, dim: int | None = None) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import kept_count
 from labelspace.errors import ParameterError
 from labelspace.search.cells import CellNeighbours, choose_probes
@@ -52,7 +52,7 @@ class LiftedNeighbours(NeighbourIndex):
 
     @classmethod
     def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
-        inner = under("inner.", arrays)
+        inner = with_prefix("inner.", arrays)
         found = restore_index(lifted_points(points, geometry), inner)
         index = cls(points, geometry, found, kept_count(arrays, "wide"))
         index.recall = float(arrays["lift_recall"][0])

@@ -17,7 +17,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import kept_count
-from labelspace._core.threads import over_rows, product
+from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
@@ -123,7 +123,7 @@ class ClusterIndex(InnerProductIndex):
                 *(self._by_cluster(), self.probes, found[start:stop], scores[start:stop]),
             )
 
-        over_rows(len(queries), block, block=32)
+        parallel_blocks(len(queries), block, block=32)
         return found, scores
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
@@ -157,7 +157,7 @@ class ClusterIndex(InnerProductIndex):
                 *(labels[start:stop], shares[start:stop]),
             )
 
-        over_rows(len(queries), block, block=32)
+        parallel_blocks(len(queries), block, block=32)
         return labels, shares
 
 
@@ -279,7 +279,7 @@ def rank_votes(
             *(Y.indptr, Y.indices, Y.shape[1], labels[rows], shares[rows]),
         )
 
-    over_rows(len(neighbours), block, block=64)
+    parallel_blocks(len(neighbours), block, block=64)
     return labels, shares
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError
 from labelspace.search.index import QUERY_BLOCK, checked_rows
@@ -76,7 +76,7 @@ class NeighbourIndex(ABC):
                 *(places[start:stop], ids[start:stop], spreads[start:stop]),
             )
 
-        over_rows(len(queries), block, block=64)
+        parallel_blocks(len(queries), block, block=64)
 
 
 class ExactNeighbours(NeighbourIndex):
@@ -93,7 +93,7 @@ class ExactNeighbours(NeighbourIndex):
         def block(start: int, stop: int) -> None:
             _scan_all(queries[start:stop], self.points, self.weights, places[start:stop])
 
-        over_rows(len(queries), block, block=32)
+        parallel_blocks(len(queries), block, block=32)
         return places
 
 

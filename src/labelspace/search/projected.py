@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.checks import kept_count
-from labelspace._core.threads import over_rows, product
+from labelspace._core.threads import parallel_blocks, product
 from labelspace.errors import StoreError
 from labelspace.search.codes import integer_dot, quantise, to_integers
 from labelspace.search.index import InnerProductIndex, dot
@@ -66,7 +66,7 @@ class ProjectedIndex(InnerProductIndex):
                 labels[start:stop],
             )
 
-        over_rows(len(queries), block, block=32)
+        parallel_blocks(len(queries), block, block=32)
         return labels
 
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.search.votes import vote_rows
 
@@ -55,7 +55,7 @@ class SparseNeighbours:
                 *(near[start:stop], cosines[start:stop]),
             )
 
-        over_rows(X.shape[0], block, block=64)
+        parallel_blocks(X.shape[0], block, block=64)
         return near, cosines
 
     def votes(
@@ -74,7 +74,7 @@ class SparseNeighbours:
                 *(labels[start:stop], shares[start:stop]),
             )
 
-        over_rows(X.shape[0], block, block=64)
+        parallel_blocks(X.shape[0], block, block=64)
         return labels, shares
 
     def state(self) -> dict[str, np.ndarray]:

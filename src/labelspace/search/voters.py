@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import all_within
 from labelspace._core.sparse import pack_csr, unpack_csr
-from labelspace._core.threads import over_rows, product
+from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
@@ -133,7 +133,7 @@ class Voters:
                 *(rows[start:stop], cosines[start:stop]),
             )
 
-        over_rows(len(vectors), block, block=32)
+        parallel_blocks(len(vectors), block, block=32)
         return rows, cosines
 
     def blend(
@@ -165,7 +165,7 @@ class Voters:
                 *(queries[part], label_vectors, best[part], labels[part], scores[part]),
             )
 
-        over_rows(len(vectors), block, block=64)
+        parallel_blocks(len(vectors), block, block=64)
         return labels, scores
 
     def _choose_probes(self, queries: np.ndarray, given: int) -> None:

@@ -138,7 +138,7 @@ def test_neighbours_and_power_are_chosen_unless_given(data, model):
     assert model.voters_.rule.neighbours in (5, 10, 15, 20, 30, 50, 100)
     fixed = DXML(**SMALL, neighbours=3, power=1.5).fit(*data[0])
     assert (fixed.voters_.rule.neighbours, fixed.voters_.rule.power) == (3, 1.5)
-    assert fixed.facts()["votes"] == {"neighbours": 3, "power": 1.5, "raw": 0.0}
+    assert fixed.metadata()["votes"] == {"neighbours": 3, "power": 1.5, "raw": 0.0}
 
 
 def test_the_validation_cut_votes_too_but_given_validation_data_do_not(data, model):
@@ -172,9 +172,9 @@ def test_large_sets_are_searched_in_clusters(data, monkeypatch):
     (X, Y), (X_test, Y_test) = data
     monkeypatch.setattr(search, "is_large", lambda n, dim: n * dim > 1000)
     model = DXML(**SMALL, recall=0.9).fit(X, Y)
-    facts = model.facts()["search"]
-    assert facts["kind"] in ("clusters", "quantised", "exact")
-    assert facts["recall"] >= 0.9
+    metadata = model.metadata()["search"]
+    assert metadata["kind"] in ("clusters", "quantised", "exact")
+    assert metadata["recall"] >= 0.9
     assert precision(model, X_test, Y_test) > 50
 
 
@@ -288,7 +288,7 @@ def test_raw_features_vote_where_the_learned_space_tells_nothing(data):
     blind = {**SMALL, "epochs": 1, "lr": 0.0, "dim": 1}
     alone = DXML(**blind).fit(X, Y)
     helped = DXML(**{**blind, "raw": True}).fit(X, Y)
-    assert helped.facts()["votes"]["raw"] == 0.75
+    assert helped.metadata()["votes"]["raw"] == 0.75
     assert precision(helped, X_test, Y_test) > precision(alone, X_test, Y_test) + 20
     more = helped.partial_fit(X_test, Y_test)
     assert more.voters_.raw.postings.shape[1] == more.voters_.Y.shape[0]

@@ -87,8 +87,8 @@ def test_weights_are_those_the_labels_were_drawn_with_and_scores_are_chances():
 def test_an_example_that_counts_as_two_is_one_that_is_there_twice():
     rankings, Y = drawn(600)
     twice = np.r_[np.arange(600), np.arange(0, 600, 3)]
-    counts_as = np.where(np.arange(600) % 3 == 0, 2.0, 1.0)
-    weighed = Combiner.fit(rankings, Y, Y, counts_as)
+    sample_weight = np.where(np.arange(600) % 3 == 0, 2.0, 1.0)
+    weighed = Combiner.fit(rankings, Y, Y, sample_weight)
     repeated = [Ranking(r.labels[twice], r.scores[twice]) for r in rankings]
     expected = Combiner.fit(repeated, Y[twice], Y)
     np.testing.assert_allclose(weighed.weights, expected.weights, atol=0.01)
@@ -121,7 +121,7 @@ def test_it_is_worth_no_less_than_its_members(data):
     found = measure("nDCG@5", model.predict(X, 5), Y, train[1])
     alone = [measure("nDCG@5", m.predict(X, 5), Y, train[1]) for m in model.members_]
     assert found >= max(alone) - 1.0
-    assert [member["name"] for member in model.facts()["members"]] == ["knn", "linear"]
+    assert [member["name"] for member in model.metadata()["members"]] == ["knn", "linear"]
 
 
 def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
@@ -131,8 +131,8 @@ def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
     Y = csr_matrix(Y.multiply(rng.random(Y.shape) < kept))
     combiner = Combiner.fit(members, Y, Y)
     plain = evaluate(combiner.rank(members, 5), Y, Y)
-    combiner.choose_evenness("psp", members, Y, Y)
-    assert combiner.evenness[1] <= combiner.evenness[0] < np.inf
+    combiner.choose_tail_offset("psp", members, Y, Y)
+    assert combiner.tail_offset[1] <= combiner.tail_offset[0] < np.inf
     best = combiner.rank(members, 5)
     lifted = evaluate(best, Y, Y)
     assert lifted["PSP@1"] > plain["PSP@1"]
@@ -140,7 +140,7 @@ def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
     assert lifted["P@1"] >= plain["P@1"] - 1.0
     assert (np.diff(best.scores, axis=1) <= 0).all()
     sets = choose_threshold(combiner.rank(members, 20), Y, "macro-f1")
-    combiner.choose_evenness("f1", members, Y, Y)
+    combiner.choose_tail_offset("f1", members, Y, Y)
     assert choose_threshold(combiner.rank(members, 20), Y, "macro-f1").macro_f1 >= sets.macro_f1
 
 
@@ -165,7 +165,7 @@ def test_a_combination_for_the_tail_knows_rare_labels_better():
     worth = {}
     for tail in (False, True):
         combiner = Combiner.fit(members, Y, Y, tail=tail)
-        combiner.lift(0.0, 0.0)
+        combiner.set_tail_offset(0.0, 0.0)
         worth[tail] = measure("PSP@5", combiner.rank(again, 5), Y_new, Y)
     assert worth[True] > worth[False]
 
@@ -175,14 +175,14 @@ def test_what_lifting_costs_is_told_by_the_precise_combination():
     precise = Combiner.fit(members, Y, Y)
     right = np.asarray(Y[np.arange(Y.shape[0]), precise.rank(members, 1).labels[:, 0]])
     tail = Combiner.fit(members, Y, Y, tail=True)
-    tail.choose_evenness("psp", members, Y, Y, precise=precise)
+    tail.choose_tail_offset("psp", members, Y, Y, precise=precise)
     then = np.asarray(Y[np.arange(Y.shape[0]), tail.rank(members, 1).labels[:, 0]])
     assert right.mean() - then.mean() <= 0.008
     # Beside a combination that is wrong all the time, nothing costs anything.
     precise.weights *= -1
-    first = tail.evenness[0]
-    tail.choose_evenness("psp", members, Y, Y, precise=precise)
-    assert tail.evenness[0] < first
+    first = tail.tail_offset[0]
+    tail.choose_tail_offset("psp", members, Y, Y, precise=precise)
+    assert tail.tail_offset[0] < first
 
 
 def test_members_learn_from_held_out_examples_in_the_end():
@@ -209,7 +209,7 @@ def test_the_compiled_ranking_is_that_of_the_gathered_candidates():
         member.labels[short, 9:], member.scores[short, 9:] = -1, 0.0
     members = [Ranking(m.labels[:, :12], m.scores[:, :12]) for m in members]
     combiner = Combiner.fit(members, Y, Y)
-    combiner.lift(np.inf, 3.0)
+    combiner.set_tail_offset(np.inf, 3.0)
     found = gather(members, combiner.log_counts)
     own = combiner.weights[combiner.band[found.labels]]
     line = (found.features * own[:, :-1]).sum(axis=1) + own[:, -1]
@@ -274,7 +274,7 @@ def test_copies_that_train_side_by_side_are_those_that_train_alone():
     rows, cut = cut_apart(X, 0.1, 5)
     for member, (name, settings, _) in zip(model.members_, model.settings_, strict=True):
         alone = method_class(name)(**settings).fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
-        alone.relearn(X, Y, None)
+        alone.refit(X, Y, None)
         np.testing.assert_array_equal(member.predict(X, 5).labels, alone.predict(X, 5).labels)
 
 
@@ -287,7 +287,7 @@ def judged(monkeypatch, *plan):
 def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
     X, Y = planted(400, seed=3)
     hard = {"negatives": "hard", "shortlist": 8}
-    tree, judge = Step("hierarchicalxc", {"ensemble": 1}), Step("linear", hard, judges=True)
+    tree, judge = Step("hierarchicalxc", {"ensemble": 1}), Step("linear", hard, can_rerank=True)
     model = judged(monkeypatch, tree, Step("knn", {}), judge).fit(X, Y)
     by_tree, by_neighbours, by_judge = model._rankings(X)
     for row in range(len(by_judge)):
@@ -306,7 +306,7 @@ def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
 def test_a_judge_keeps_nothing_to_find_labels_with(monkeypatch):
     X, Y = planted(400, seed=3)
     hard = {"negatives": "hard", "shortlist": 8}
-    plan = [Step("linear", hard, judges=True), Step("knn", {})]
+    plan = [Step("linear", hard, can_rerank=True), Step("knn", {})]
     model = judged(monkeypatch, *plan).fit(X, Y)
     assert [name for name, *_ in model.settings_] == ["knn", "linear"]
     arrays = model.state()

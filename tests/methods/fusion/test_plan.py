@@ -59,11 +59,11 @@ def test_common_features_are_those_that_more_than_half_of_the_examples_have():
 @pytest.mark.parametrize("shape", [FEW, SHOP, MORE, RARE, MANY])
 def test_what_judges_follows_what_finds_and_can_judge(shape):
     first, *others = steps("auto", shape)
-    assert not first.judges
-    assert all(method_class(step.name).judges for step in others if step.judges)
+    assert not first.can_rerank
+    assert all(method_class(step.name).can_rerank for step in others if step.can_rerank)
     for plan in longer([first, *others], shape):
         assert plan[: 1 + len(others)] == [first, *others]
-    assert not any(step.judges for step in shorter(shape))
+    assert not any(step.can_rerank for step in shorter(shape))
 
 
 def test_a_space_has_more_passes_over_fewer_examples():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.components.training_counts import Counts
+from labelspace.components.training_counts import TrainingCounts
 from labelspace.errors import InputError, NotFittedError
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.glas.method import GLaS
@@ -104,7 +104,7 @@ def test_labels_with_many_examples_move_less_than_with_none(data, state, monkeyp
     monkeypatch.setattr("labelspace.methods.glas.update.LEAST_STEPS", 1)  # before both have settled
     one_more = data.new[0][:40], csr_matrix(data.new[1][:40])
     model, fresh = restored(state), restored(state)
-    fresh.counts_ = Counts(
+    fresh.counts_ = TrainingCounts(
         np.zeros_like(fresh.counts_.features),
         np.zeros_like(fresh.counts_.labels),
         np.zeros_like(fresh.counts_.examples),
@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_refused(data, state):
 
 
 def test_counts_of_the_empty_and_of_everyone():
-    empty = Counts.of(csr_matrix((0, 3)), csr_matrix((0, 2)))
+    empty = TrainingCounts.of(csr_matrix((0, 3)), csr_matrix((0, 2)))
     X, Y = csr_matrix(np.eye(3)), csr_matrix(np.array([[1, 1, 0], [0, 1, 0], [0, 1, 1]]))
     both = empty.plus(X, Y)
     assert both.features.tolist() == [1, 1, 1]

@@ -260,7 +260,7 @@ def test_a_label_is_as_likely_as_the_paths_through_it(short):
 
 def test_free_writing_counts_what_is_invalid():
     model, X, _, _ = trained("free", epochs=1)
-    assert 0.0 < model.facts()["writing"]["invalid_share"] <= 1.0  # hardly trained
+    assert 0.0 < model.metadata()["writing"]["invalid_share"] <= 1.0  # hardly trained
     beams = model._writer().write(*model.reading_(X[:10]))
     valid = beams.state != OFF
     assert (model.outputs_.trie.outputs[beams.state[valid]] >= 0).all()

@@ -44,8 +44,8 @@ from labelspace.methods.parameters import (
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, principal_directions, unit_array
 from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
-from labelspace.nn.row_tables import RowAdam, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
+from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
@@ -62,7 +62,7 @@ class DXML(Method):
 
     name: ClassVar[str] = "dxml"
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
-    learns_more: ClassVar[bool] = True
+    can_update: ClassVar[bool] = True
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "dim": integer("dimension of the space", low=1, high=4096),
         "hidden": layers(
@@ -300,18 +300,18 @@ class DXML(Method):
             for name, tensor in encoder.tensors().items()
         }
         objective = BatchObjective(self, self.encoders_, X, Y, anchors)
-        return trainer.run(Learner(tensors, objective, self._optimiser(), score), X.shape[0])
+        return trainer.run(TrainingTask(tensors, objective, self._optimiser(), score), X.shape[0])
 
-    def _optimiser(self) -> Together:
+    def _optimiser(self) -> OptimiserGroup:
         sparse = {str(n): (encoder.first, self.lr) for n, encoder in enumerate(self.encoders_)}
         dense = [tensor for encoder in self.encoders_ for tensor in encoder.dense_parameters()]
-        parts: dict[str, Any] = {"rows": RowAdam(sparse)}
+        parts: dict[str, Any] = {"rows": RowOptimiser(sparse)}
         if dense and self.optimiser == "adam":
             parts["dense"] = TorchOptimiser(torch.optim.Adam(dense, lr=self.lr / 5))
         elif dense:
             sgd = torch.optim.SGD(dense, self.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
             parts["dense"] = TorchOptimiser(sgd)
-        return Together(parts)
+        return OptimiserGroup(parts)
 
     def _points(self, X: csr_matrix) -> list[np.ndarray]:
         """Where each learner puts the examples."""
@@ -371,8 +371,8 @@ class DXML(Method):
         X = as_csr(X)
         return self.voters_.rank(self._points(X), X, k)
 
-    def facts(self) -> dict[str, Any]:
-        return self.voters_.facts()
+    def metadata(self) -> dict[str, Any]:
+        return self.voters_.metadata()
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = self.voters_.state()

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
@@ -174,7 +174,7 @@ class Voters:
         points = np.hstack([index.vectors for index in self.indexes])
         return unit_array(np.asarray(self.Y.T @ points, np.float32))
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         index, rule = self.indexes[0], self.rule
         return {
             "search": {"kind": index.kind, "recall": index.recall, **index.settings},
@@ -208,7 +208,7 @@ class Voters:
         raw = SparseNeighbours.restore(arrays, (n_features, n_examples)) if share > 0 else None
         indexes = []
         for number, dim in enumerate(dims):
-            points, parts = arrays[f"points.{number}"], under(f"index.{number}.", arrays)
+            points, parts = arrays[f"points.{number}"], with_prefix(f"index.{number}.", arrays)
             expect(are_numbers(points, n_examples, dim), "the points do not fit the examples")
             indexes.append(restore_neighbours(points, parts))
         return cls(indexes, Y, rule, raw)

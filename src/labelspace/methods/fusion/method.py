@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr, digest
 from labelspace.components.calibration import log_odds
@@ -130,18 +130,18 @@ class Fusion(Method):
         shape = after_cut(shape, share) if len(cut) else shape
         self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data, shape)
         rankings = self._rankings(held[0])
-        counts_as = 1.0 / family_sizes(held[0])
-        given = held[1], Y[rows], counts_as
+        sample_weight = 1.0 / family_sizes(held[0])
+        given = held[1], Y[rows], sample_weight
         self.combiner_ = precise = Combiner.fit(rankings, *given)
         if self.objective == "psp":
             self.combiner_ = Combiner.fit(rankings, *given, tail=True)
         if self.objective != "precision":
-            self.combiner_.choose_evenness(self.objective, rankings, *given, precise)
+            self.combiner_.choose_tail_offset(self.objective, rankings, *given, precise)
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
-        for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
-            if judges:
-                member.drop_search()
+        for member, (_, _, can_rerank) in zip(self.members_, self.settings_, strict=True):
+            if can_rerank:
+                member.drop_candidate_search()
             # It answers from now on as it will when it is loaded.
             member.load_state(widened(_compacted(member)))
 
@@ -171,7 +171,7 @@ class Fusion(Method):
             member = method_class(step.name)(**settings)
             if not side_by_side:
                 self._teach(member, place, train, valid, data)
-            self.settings_.append((step.name, settings, step.judges))
+            self.settings_.append((step.name, settings, step.can_rerank))
             self.members_.append(member)
         if side_by_side:
             self._teach_side_by_side(train, valid, data)
@@ -190,7 +190,7 @@ class Fusion(Method):
 
     def _again(self, step: Step, n_examples: int) -> bool:
         """Whether the member is trained a second time; what learns more is not."""
-        return self._twice(step.name, n_examples) and not method_class(step.name).learns_more
+        return self._twice(step.name, n_examples) and not method_class(step.name).can_update
 
     def _teach_side_by_side(
         self,
@@ -247,18 +247,18 @@ class Fusion(Method):
         """Members that can also learn from the examples that were held out to weigh them."""
         for member in self.members_:
             twice = self._twice(member.name, X.shape[0])
-            if member.learns_more and (twice or member.name in VOTING):
+            if member.can_update and (twice or member.name in VOTING):
                 member.partial_fit(X[cut], Y[cut])
             elif twice:
-                member.relearn(X, Y, taxonomy)
+                member.refit(X, Y, taxonomy)
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:
         # Not `predict`, whose checks X has been through: for one example they cost as much again.
         found: list[Ranking] = []
-        for member, (_, _, judges) in zip(self.members_, self.settings_, strict=True):
+        for member, (_, _, can_rerank) in zip(self.members_, self.settings_, strict=True):
             k = min(self.shortlist, member.n_labels_)
-            if judges:
-                found.append(member._rank_among(X, listed_by_any(found)))
+            if can_rerank:
+                found.append(member._rerank(X, listed_by_any(found)))
             else:
                 found.append(member._predict(X, k))
         return found
@@ -286,14 +286,14 @@ class Fusion(Method):
         near = next((m.alike(label, k) for m in self.members_ if isinstance(m, Linear)), [])
         return Explanation(label, pushes(X, odds, k), near, [], [])
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
         return {
             "members": [
                 {"name": name, "weights": own}
                 for (name, _, _), own in zip(self.settings_, weights, strict=True)
             ],
-            "evenness": [None if np.isinf(e) else e for e in self.combiner_.evenness],
+            "evenness": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
         }
 
     def state(self) -> dict[str, np.ndarray]:
@@ -308,13 +308,16 @@ class Fusion(Method):
         self.settings_ = [tuple(step) for step in json.loads(bytes(arrays["members"]))]
         self.combiner_ = Combiner.restore(arrays, len(self.settings_), self.n_labels_)
         self.members_ = []
-        for place, (name, given, judges) in enumerate(self.settings_):
+        for place, (name, given, can_rerank) in enumerate(self.settings_):
             expect(name != self.name, "a member of the fusion is a fusion")
             member = method_class(name).from_json(given)
             member.check_parameters()
-            expect(not judges or (place > 0 and member.judges), f"{name} cannot rank candidates")
+            expect(
+                not can_rerank or (place > 0 and member.can_rerank),
+                f"{name} cannot rank candidates",
+            )
             member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
-            member.load_state(widened(under(f"member.{place}.", arrays)))
+            member.load_state(widened(with_prefix(f"member.{place}.", arrays)))
             self.members_.append(member)
 
     @classmethod

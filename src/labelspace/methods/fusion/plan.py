@@ -49,7 +49,7 @@ class Step(NamedTuple):
     name: str
     settings: dict[str, Any]
     cost: float = 0.0
-    judges: bool = False
+    can_rerank: bool = False
     seconds: float = 0.0
 
 
@@ -95,7 +95,7 @@ def steps(members: str, shape: Shape) -> list[Step]:
         return [linear, space(shape.points) if fits else neighbours(shape)]
     rare = shape.label_nnz < EXAMPLES_A_LABEL * shape.labels
     if fits and not rare and shape.points >= FEW_EXAMPLES:
-        linear = Step("linear", {"negatives": "hard"}, LINEAR_COST["hard"], judges=True)
+        linear = Step("linear", {"negatives": "hard"}, LINEAR_COST["hard"], can_rerank=True)
         return [space(shape.points), linear]
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
     tree = Step("hierarchicalxc", {**TREES, **own["tree"], "ensemble": 1}, TREE_COST)
@@ -103,7 +103,7 @@ def steps(members: str, shape: Shape) -> list[Step]:
     if has_dense(shape) and fits and shape.points < FEW_EXAMPLES:
         finders.append(space(shape.points))
     settings = {**own["linear"], "negatives": "hard"}
-    return [*finders, Step("linear", settings, LINEAR_COST["hard"], judges=True)]
+    return [*finders, Step("linear", settings, LINEAR_COST["hard"], can_rerank=True)]
 
 
 def shorter(shape: Shape) -> list[Step]:

@@ -24,12 +24,12 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import parts_of
-from labelspace.components.neighbour_blend import Blend
-from labelspace.components.training_counts import Counts, batch_of, dimension, pace
+from labelspace.components.neighbour_blend import NeighbourBlend
+from labelspace.components.training_counts import TrainingCounts, batch_of, dimension, row_lr_scale
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method
@@ -54,8 +54,8 @@ from labelspace.methods.parameters import (
 )
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, unit_array
-from labelspace.nn.row_tables import RowAdam, RowTable, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser, RowTable
+from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.index import InnerProductIndex
@@ -70,7 +70,7 @@ class GLaS(Method):
     """Examples and labels in one space, ranked by inner product."""
 
     name: ClassVar[str] = "glas"
-    learns_more: ClassVar[bool] = True
+    can_update: ClassVar[bool] = True
     summary: ClassVar[str] = "neural embedding with a label-graph regulariser, inner-product search"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "dim": integer(
@@ -182,12 +182,12 @@ class GLaS(Method):
     def _fit(self, data: TrainingData) -> None:
         X, Y, valid, numbers = parts_of(data, self.validation, self.seed)
         rng = np.random.default_rng([self.seed, X.shape[1]])
-        self.counts_ = Counts.of(X, Y)
+        self.counts_ = TrainingCounts.of(X, Y)
         self.dim_ = dimension(self.dim, int(np.count_nonzero(self.counts_.labels)))
         check_search(Y.shape[1], self.dim_ + 1)
         self.encoder_ = Encoder.fresh(
             *(X.shape[1], (*self.hidden, self.dim_), rng),
-            pace=pace(self.rare, self.counts_.features, self.counts_.labels),
+            row_lr_scale=row_lr_scale(self.rare, self.counts_.features, self.counts_.labels),
             weight_norm=self.weight_norm,
         )
         self.table_ = RowTable(self._first_vectors(X, Y, rng))
@@ -224,7 +224,7 @@ class GLaS(Method):
             identity=data.identity,
         )
         tensors = {**self._tensors(), **objective.tensors()}
-        learner = Learner(tensors, objective, self._optimiser(), score)
+        learner = TrainingTask(tensors, objective, self._optimiser(), score)
         return trainer.run(learner, objective.X.shape[0])
 
     def _finish(
@@ -240,7 +240,7 @@ class GLaS(Method):
         if queries is not None:  # examples of training, too, where few were cut off
             more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
             typical = np.concatenate([queries, self.queries(X[more])])
-        self.blend_ = Blend(self.build_index(typical), voters, self.neighbours)
+        self.blend_ = NeighbourBlend(self.build_index(typical), voters, self.neighbours)
         if valid is not None and z is not None and queries is not None:
             held = valid[1]
             self.blend_.fit(
@@ -277,7 +277,7 @@ class GLaS(Method):
             vectors[found] = unit_array(centroids[found])
         return vectors
 
-    def _optimiser(self) -> Together:
+    def _optimiser(self) -> OptimiserGroup:
         tables = {"encoder": (self.encoder_.first, self.lr), "labels": (self.table_, self.lr)}
         dense = [
             {"params": [self.scale_], "lr": 0.01},
@@ -286,7 +286,7 @@ class GLaS(Method):
         if self.prior:
             dense.append({"params": [self.bias_], "lr": self.lr})
         adam = torch.optim.Adam([group for group in dense if group["params"]])
-        return Together({"rows": RowAdam(tables), "dense": TorchOptimiser(adam)})
+        return OptimiserGroup({"rows": RowOptimiser(tables), "dense": TorchOptimiser(adam)})
 
     def _tensors(self) -> dict[str, torch.Tensor]:
         return {
@@ -358,12 +358,12 @@ class GLaS(Method):
         """h(x)_l of every example for these labels, (n, labels), before calibration."""
         return np.asarray(self.queries(X) @ self.blend_.index.vectors[labels].T)
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         index, blend = self.blend_.index, self.blend_
-        facts: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
+        metadata: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
         if blend.voters is not None:
-            facts["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
-        return facts
+            metadata["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
+        return metadata
 
     def state(self) -> dict[str, np.ndarray]:
         parts = {"index": self.blend_.index.state(), "counts": self.counts_.state()}
@@ -391,10 +391,10 @@ class GLaS(Method):
         self.dim_ = self.table_.weight.shape[1]
         self.bias_ = torch.from_numpy(np.array(arrays["bias"]))
         self.scale_ = torch.from_numpy(np.array(arrays["scale"]))
-        index = restore_index(self._search_vectors(), under("index.", arrays))
-        voters = under("voters.", arrays)
-        self.counts_ = Counts(**under("counts.", arrays))
-        self.blend_ = Blend(
+        index = restore_index(self._search_vectors(), with_prefix("index.", arrays))
+        voters = with_prefix("voters.", arrays)
+        self.counts_ = TrainingCounts(**with_prefix("counts.", arrays))
+        self.blend_ = NeighbourBlend(
             index,
             Voters.restore(voters, *self.table_.weight.shape) if voters else None,
             self.neighbours,

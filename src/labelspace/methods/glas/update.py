@@ -44,8 +44,8 @@ def grow(model: GLaS, X: csr_matrix, Y: csr_matrix) -> ShapeKeeper:
         tensor.requires_grad_()
     known = np.array(model.table_.weight)
     added = _placed(model, X, Y[:, n_known:])
-    pace = _new_share(np.pad(before.labels, (0, len(added))), after.labels)
-    model.table_ = RowTable(np.concatenate([known, added]), pace)
+    row_lr_scale = _new_share(np.pad(before.labels, (0, len(added))), after.labels)
+    model.table_ = RowTable(np.concatenate([known, added]), row_lr_scale)
     bias = model.bias_.detach().numpy()
     if model.prior:  # what training added to the log odds stays; new labels get its mean
         learned = bias - before.log_odds()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labelspace.components.training_data import TrainingData
     from labelspace.nn.autoencoder import Autoencoder
     from labelspace.nn.encoder import Encoder
-    from labelspace.nn.row_tables import Together
+    from labelspace.nn.row_tables import OptimiserGroup
     from labelspace.nn.trainer import Batch
 
 INPUTS = ("raw", "code", "both")
@@ -71,7 +71,7 @@ def fit_encoder(
     training would end at. With more layers they are where it begins.
     """
     from labelspace.nn.autoencoder import Autoencoder, Zeros
-    from labelspace.nn.trainer import Learner, Trainer
+    from labelspace.nn.trainer import Trainer, TrainingTask
 
     if X.shape[1] == 0:
         raise InputError("X has no columns: there are no features to make a code of")
@@ -95,7 +95,7 @@ def fit_encoder(
         callbacks=data.callbacks,
         identity=data.identity,
     )
-    learner = Learner(autoencoder.tensors(), loss, _optimiser(autoencoder))
+    learner = TrainingTask(autoencoder.tensors(), loss, _optimiser(autoencoder))
     history = trainer.run(learner, X.shape[0])
     return autoencoder.encoder, history
 
@@ -115,12 +115,12 @@ def _linear(directions: np.ndarray) -> Encoder:
     return Encoder(SparseLinear.frozen(directions), [])
 
 
-def _optimiser(autoencoder: Autoencoder) -> Together:
+def _optimiser(autoencoder: Autoencoder) -> OptimiserGroup:
     import torch
 
-    from labelspace.nn.row_tables import RowAdam, Together
+    from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
     from labelspace.nn.trainer import TorchOptimiser
 
     rows = {name: (table, RATE) for name, table in autoencoder.tables().items()}
     dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=RATE)
-    return Together({"rows": RowAdam(rows), "dense": TorchOptimiser(dense)})
+    return OptimiserGroup({"rows": RowOptimiser(rows), "dense": TorchOptimiser(dense)})

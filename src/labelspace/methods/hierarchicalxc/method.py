@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
@@ -171,7 +171,7 @@ class HierarchicalXC(Method):
         if len(held) and X.shape[0] <= FEW_EXAMPLES:
             self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "all"))
 
-    def relearn(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
+    def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._learn(X, Y, taxonomy)
         return True
 
@@ -269,7 +269,7 @@ class HierarchicalXC(Method):
         search = Search(SEARCHES.index(self.search), self.beam, self.threshold, hinge, unit)
         return find_labels(seen, self.classifiers_[member], search, k)
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         return {
             "trees": [
                 {"nodes": len(tree), "depth": int(tree.depth.max()), "leaves": len(tree.leaves)}
@@ -280,8 +280,8 @@ class HierarchicalXC(Method):
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"line": self.line_, **self.inputs_.arrays()}
         for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
-            judges = model.networks if self.node_hidden else model.linear
-            parts = {**tree.arrays(), **judges._asdict()}
+            can_rerank = model.networks if self.node_hidden else model.linear
+            parts = {**tree.arrays(), **can_rerank._asdict()}
             arrays |= {f"{member}.{part}": array for part, array in parts.items()}
         return arrays
 
@@ -292,7 +292,7 @@ class HierarchicalXC(Method):
         width = self.inputs_.width(self.n_features_in_)
         self.trees_, self.classifiers_ = [], []
         for member in range(self.ensemble):
-            parts = under(f"{member}.", arrays)
+            parts = with_prefix(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
             expect(tree.n_labels == self.n_labels_, "a tree has another number of labels")
             linear, networks = NO_LINEAR, NO_NETWORKS

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
@@ -45,8 +45,8 @@ from labelspace.methods.parameters import (
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.ensemble_trainer import Arrays, MemberTrainer
-from labelspace.nn.row_tables import RowAdam, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser
+from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
+from labelspace.nn.trainer import TorchOptimiser, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
@@ -212,7 +212,7 @@ class Hyperbolic(Method):
             score = None if held is None else lambda space=space: self._score(space, X, Y, *held)
             self._watch(data, space, (X, Y), held)
             trainer.progress.history = self.history_
-            learner = Learner(space.tensors(), objective, self._optimiser(space), score)
+            learner = TrainingTask(space.tensors(), objective, self._optimiser(space), score)
             self.history_ = trainer.run(learner, X.shape[0])
             if not all(np.isfinite(array).all() for array in space.arrays().values()):
                 raise TrainingError("the weights became NaN or infinite; lower the learning rate")
@@ -221,12 +221,12 @@ class Hyperbolic(Method):
 
     def _fresh_space(self, X: csr_matrix, n_labels: int, seed: int) -> Space:
         rng = np.random.default_rng([seed, X.shape[1]])
-        pace = None
+        row_lr_scale = None
         if self.rare > 0:
             examples = np.bincount(X.indices, minlength=X.shape[1])
-            pace = np.sqrt(np.minimum(1.0, (examples + 1) / self.rare)).astype(np.float32)
+            row_lr_scale = np.sqrt(np.minimum(1.0, (examples + 1) / self.rare)).astype(np.float32)
         widths = (*self.hidden, self.dim)
-        encoder = Encoder.fresh(X.shape[1], widths, rng, pace=pace)
+        encoder = Encoder.fresh(X.shape[1], widths, rng, row_lr_scale=row_lr_scale)
         if self.hidden:
             with torch.no_grad():  # begin near the centre, as the linear map does
                 encoder.hidden[-1]["length"] *= 0.1
@@ -239,17 +239,17 @@ class Hyperbolic(Method):
     def _frozen(self, arrays: Arrays) -> Space:
         return Space.frozen(self.geometry, self.into, arrays)
 
-    def _optimiser(self, space: Space) -> Together:
+    def _optimiser(self, space: Space) -> OptimiserGroup:
         label_rate = self.lr
         if self.geometry == "hyperbolic":  # so that a step at the centre is as long as a flat one
             label_rate *= 2.0 * self.dim**0.5 if self.optimiser == "riemannian-adam" else 4.0
         tables = {"encoder": (space.encoder.first, self.lr), "labels": (space.labels, label_rate)}
-        parts: dict[str, Any] = {"rows": RowAdam(tables)}
+        parts: dict[str, Any] = {"rows": RowOptimiser(tables)}
         if space.encoder.hidden:
             dense = space.encoder.dense_parameters()
             rule = torch.optim.SGD if self.optimiser == "sgd" else torch.optim.Adam
             parts["dense"] = TorchOptimiser(rule(dense, lr=self.lr / 5))
-        return Together(parts)
+        return OptimiserGroup(parts)
 
     def _score(
         self, space: Space, X: csr_matrix, Y: csr_matrix, X_held: csr_matrix, Y_held: csr_matrix
@@ -371,7 +371,7 @@ class Hyperbolic(Method):
         """The labels' points in the first learner's space, (labels, dim)."""
         return self.spaces_[0].label_points()
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         recalls = [index.recall for index in self.indexes_]
         kinds = sorted({index.kind for index in self.indexes_})
         return {"search": {"kind": ", ".join(kinds), "recall": min(recalls)}}
@@ -390,7 +390,7 @@ class Hyperbolic(Method):
         self.calibration_ = arrays["calibration"]
         expect(are_numbers(self.calibration_, 2), "the calibration is not two numbers")
         expect(f"{self.ensemble - 1}.points" in arrays, "a learner is missing")
-        own = [under(f"{place}.", arrays) for place in range(self.ensemble)]
+        own = [with_prefix(f"{place}.", arrays) for place in range(self.ensemble)]
         self.spaces_ = [self._frozen(member) for member in own]
         self.points_ = [member["points"] for member in own]
         for space, points in zip(self.spaces_, self.points_, strict=True):
@@ -402,7 +402,7 @@ class Hyperbolic(Method):
             )
             expect(holds, "the points of a learner do not fit")
         self.indexes_ = [
-            restore_neighbours(member["points"], self.geometry, under("index.", member))
+            restore_neighbours(member["points"], self.geometry, with_prefix("index.", member))
             for member in own
         ]
         self.label_indexes_ = [self._label_index(space) for space in self.spaces_]

@@ -55,7 +55,7 @@ class Space:
     ) -> Space:
         """With tables that move by the rule of the optimiser."""
         if optimiser == "sgd":
-            encoder.first = GradientLinear(encoder.first.weight, encoder.first.pace)
+            encoder.first = GradientLinear(encoder.first.weight, encoder.first.row_lr_scale)
         table: RowTable
         if geometry == "hyperbolic":
             table = _BALL_TABLES[optimiser](first_labels)

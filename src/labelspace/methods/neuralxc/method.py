@@ -20,12 +20,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, unit_rows
 from labelspace.components.holdout import parts_of
-from labelspace.components.neighbour_blend import Blend
-from labelspace.components.training_counts import Counts, batch_of, pace
+from labelspace.components.neighbour_blend import NeighbourBlend
+from labelspace.components.training_counts import TrainingCounts, batch_of, row_lr_scale
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
@@ -48,7 +48,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import unit_array
-from labelspace.nn.trainer import Learner, Trainer
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
@@ -168,8 +168,8 @@ class NeuralXC(Method):
         X = unit_rows(X)
         if valid is not None:
             valid = (unit_rows(valid[0]), valid[1])
-        counts = Counts.of(X, Y)
-        damping = pace(self.rare, counts.features, counts.labels)
+        counts = TrainingCounts.of(X, Y)
+        damping = row_lr_scale(self.rare, counts.features, counts.labels)
         networks = [
             Network.fresh(
                 _layers(self.get_params()),
@@ -218,7 +218,7 @@ class NeuralXC(Method):
             for name, tensor in network.tensors().items()
         }
         adam = optimiser(networks, self.lr, self._label_pace(Y.shape[1]), self.alpha, self.beta)
-        learner = Learner(tensors, objective, adam, None if valid is None else score)
+        learner = TrainingTask(tensors, objective, adam, None if valid is None else score)
         return trainer.run(learner, X.shape[0])
 
     def _label_pace(self, n_labels: int) -> float:
@@ -247,7 +247,7 @@ class NeuralXC(Method):
         voters = None
         if self.neighbours:
             voters = Voters.build(self._points, X, Y, self.seed, points)
-        self.blend_ = Blend(index, voters, self.neighbours)
+        self.blend_ = NeighbourBlend(index, voters, self.neighbours)
         if valid is None or queries is None or points is None:
             return
         held = valid[1]
@@ -289,12 +289,12 @@ class NeuralXC(Method):
         X = unit_rows(as_csr(X))
         return Ranking(*self.blend_.rank(*self._both(X), k))
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         index, blend = self.blend_.index, self.blend_
-        facts: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
+        metadata: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
         if blend.voters is not None:
-            facts["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
-        return facts
+            metadata["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
+        return metadata
 
     def state(self) -> dict[str, np.ndarray]:
         parts = {str(number): path.arrays() for number, path in enumerate(self.paths_)}
@@ -308,12 +308,12 @@ class NeuralXC(Method):
         first = {name.partition(".")[0] for name in arrays}
         networks = sorted(int(part) for part in first if part.isdigit())
         sizes = self.n_features_in_, self.n_labels_
-        self.paths_ = [Path.restore(under(f"{n}.", arrays), *sizes) for n in networks]
+        self.paths_ = [Path.restore(with_prefix(f"{n}.", arrays), *sizes) for n in networks]
         expect(are_numbers(arrays["blend"], 5), "the calibration is not five numbers")
-        vectors, voters = self._vectors(), under("voters.", arrays)
+        vectors, voters = self._vectors(), with_prefix("voters.", arrays)
         width = len(networks) * _layers(self.get_params()).outputs[-1]
-        self.blend_ = Blend(
-            restore_index(vectors, under("index.", arrays)),
+        self.blend_ = NeighbourBlend(
+            restore_index(vectors, with_prefix("index.", arrays)),
             Voters.restore(voters, len(vectors), width) if voters else None,
             self.neighbours,
             arrays["blend"],

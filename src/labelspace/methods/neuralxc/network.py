@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace.nn.autoencoder import (
     Autoencoder,
@@ -22,7 +22,7 @@ from labelspace.nn.autoencoder import (
     restore_decoder,
 )
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.row_tables import RowAdam, RowTable, Together
+from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser, RowTable
 from labelspace.nn.trainer import TorchOptimiser
 
 DENSE_PACE = 0.02  # dense layers see every example, and need smaller steps than rows
@@ -71,7 +71,7 @@ class Path:
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int, n_labels: int) -> Path:
         encoder = Encoder.restore(arrays, n_features)
-        regressor = DenseLayers.restore(under("regressor.", arrays))
+        regressor = DenseLayers.restore(with_prefix("regressor.", arrays))
         decoder = restore_decoder(arrays)
         width = decoder.hidden.width(regressor.width(encoder.dim))
         fits = are_numbers(decoder.table.weight, n_labels, width + 1)
@@ -97,11 +97,11 @@ class Network:
         layers: Layers,
         n_features: int,
         log_odds: np.ndarray,
-        pace: np.ndarray | None,
+        row_lr_scale: np.ndarray | None,
         rng: np.random.Generator,
     ) -> Network:
         """log_odds: of each label, where its bias begins; pace: see `Encoder.fresh`."""
-        inputs = Autoencoder.fresh(n_features, layers.inputs, rng, pace=pace)
+        inputs = Autoencoder.fresh(n_features, layers.inputs, rng, row_lr_scale=row_lr_scale)
         inputs.encoder.first.weight *= np.float32(SHORT)
         outputs = Autoencoder.fresh(len(log_odds), layers.outputs, rng)
         outputs.decoder.table.weight[:, -1] = log_odds
@@ -136,7 +136,7 @@ class Network:
 
 def optimiser(
     networks: list[Network], lr: float, label_pace: float, alpha: float, beta: float
-) -> Together:
+) -> OptimiserGroup:
     """Adam for all networks: by rows where a batch uses few of them."""
     rows = {
         f"{number}.{name}": (table, lr * (label_pace if name == "labels out" else 1.0))
@@ -145,4 +145,4 @@ def optimiser(
     }
     dense = [tensor for network in networks for tensor in network.dense_parameters()]
     adam = torch.optim.Adam(dense, lr=DENSE_PACE * lr)
-    return Together({"rows": RowAdam(rows), "dense": TorchOptimiser(adam)})
+    return OptimiserGroup({"rows": RowOptimiser(rows), "dense": TorchOptimiser(adam)})

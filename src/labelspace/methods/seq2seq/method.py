@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, checked_features, digest
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
@@ -58,7 +58,7 @@ from labelspace.methods.seq2seq.model import (
 from labelspace.methods.seq2seq.objective import WritingObjective
 from labelspace.methods.seq2seq.outputs import Outputs, plan_outputs
 from labelspace.metrics.ranking import measure
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
@@ -80,7 +80,7 @@ class Seq2Seq(Method):
     """A T5 that writes label paths; beams through the trie of valid ones give the ranking."""
 
     name: ClassVar[str] = "seq2seq"
-    writes_labels: ClassVar[bool] = True  # `fit` takes their names as tokens
+    needs_label_names: ClassVar[bool] = True  # `fit` takes their names as tokens
     summary: ClassVar[str] = "a T5 that reads the text and writes the label's path"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "model": Parameter(
@@ -265,7 +265,7 @@ class Seq2Seq(Method):
         score = None if valid is None else lambda: self._score(*valid, Y)
         watch(data.callbacks, self._rank_written, (X, Y), valid, most=MOST_SCORED)
         objective = WritingObjective(self, X, has)
-        learner = Learner(dict(self.t5_.named_parameters()), objective, adam, score)
+        learner = TrainingTask(dict(self.t5_.named_parameters()), objective, adam, score)
         self.history_ = trainer.run(learner, X.shape[0])
 
     def _device(self) -> str:
@@ -331,7 +331,7 @@ class Seq2Seq(Method):
         deep = self._calibrated(Ranking.from_sparse(raw, min(max(k, LISTED), self.n_labels_)))
         return self.wide_.rank(self.bag_(as_csr(X)), deep, k)
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         weights = sum(weights.numel() for weights in self.t5_.parameters())
         written = {
             "weights": weights,
@@ -358,13 +358,13 @@ class Seq2Seq(Method):
         wanted = self.device != "cpu" and torch.cuda.is_available()
         self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
         n_tokens = self.t5_.get_input_embeddings().num_embeddings
-        self.outputs_ = Outputs.restore(under("outputs.", arrays), n_tokens, self.n_labels_)
+        self.outputs_ = Outputs.restore(with_prefix("outputs.", arrays), n_tokens, self.n_labels_)
         in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
         expect(1 <= vocabulary <= n_tokens and longest >= 1, "the tokens do not fit the network")
         self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.writer_ = None
         self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
-        wide = under("wide.", arrays)
+        wide = with_prefix("wide.", arrays)
         fits = are_numbers(self.bag_.idf, vocabulary) and are_numbers(arrays["calibration"], 2)
         expect(fits, "the weights of the words do not fit the tokens")
         width = vocabulary if in_order else self.n_features_in_

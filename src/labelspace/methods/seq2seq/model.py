@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.transformer_settings import built, known_settings
 from labelspace.methods.seq2seq.outputs import END, PAD, UNKNOWN
@@ -152,7 +152,7 @@ def t5_arrays(model: Any) -> dict[str, np.ndarray]:
 def restored_t5(arrays: Mapping[str, np.ndarray]) -> Any:
     """The inverse of `t5_arrays`."""
     config = _transformers().T5Config(**known_settings(json.loads(arrays[_CONFIG].tobytes())))
-    shapes = {name: array.shape for name, array in under(_WEIGHTS, arrays).items()}
+    shapes = {name: array.shape for name, array in with_prefix(_WEIGHTS, arrays).items()}
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn, and thrown away
         model = built(lambda: _transformers().T5ForConditionalGeneration(config), shapes, torch)
     with torch.no_grad():

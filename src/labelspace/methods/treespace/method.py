@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import under
+from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
 from labelspace.components.holdout import parts_of
@@ -59,8 +59,8 @@ from labelspace.methods.treespace.vectors import (
     TreeVectors,
 )
 from labelspace.metrics.ranking import measure
-from labelspace.nn.row_tables import RowAdam, Together
-from labelspace.nn.trainer import Learner, TorchOptimiser, Trainer
+from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
+from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
@@ -192,7 +192,7 @@ class TreeSpace(Method):
         geometry = GEOMETRIES[self.geometry]
         self.encoder_ = LevelEncoder.fresh(
             *(X.shape[1], self.width, self.layout_.dims, geometry, rng),
-            pace=feature_pace(self.rare, X, Y),
+            row_lr_scale=feature_pace(self.rare, X, Y),
         )
         if self.geometry == "hyperbolic":  # where lengths count
             self.encoder_.stretch(X)
@@ -231,10 +231,10 @@ class TreeSpace(Method):
         }
         score = None if valid is None else lambda: self._score(*valid, Y)
         watch(data.callbacks, self._rank_by_tree, (X, Y), valid)
-        learner = Learner(tensors, TreeObjective(self, X, above), self._optimiser(), score)
+        learner = TrainingTask(tensors, TreeObjective(self, X, above), self._optimiser(), score)
         self.history_ = trainer.run(learner, X.shape[0])
 
-    def _optimiser(self) -> Together:
+    def _optimiser(self) -> OptimiserGroup:
         tables = {"encoder": self.encoder_.trunk.first, **self.vectors_.tables()}
         dense = [
             {"params": [self.scale_], "lr": 0.01},
@@ -243,9 +243,9 @@ class TreeSpace(Method):
         ]
         if self.vectors_.shared:
             dense.append({"params": list(self.vectors_.shared.values()), "lr": self.lr / 5})
-        return Together(
+        return OptimiserGroup(
             {
-                "rows": RowAdam({name: (table, self.lr) for name, table in tables.items()}),
+                "rows": RowOptimiser({name: (table, self.lr) for name, table in tables.items()}),
                 "dense": TorchOptimiser(torch.optim.Adam(dense)),
             }
         )
@@ -319,17 +319,17 @@ class TreeSpace(Method):
         above = self.ancestors_.indptr, self.ancestors_.indices
         return Ranking(*with_ancestors(best.labels, best.scores, *above))
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         tree = {
             "nodes": len(self.nodes_) - 1,
             "depth": int(self.nodes_.depth.max()),
             "dimensions": list(self.layout_.dims),
         }
-        facts: dict[str, Any] = {"tree": tree}
+        metadata: dict[str, Any] = {"tree": tree}
         if self.blend_.voters is not None:
             share = float(self.blend_.numbers[2])
-            facts["votes"] = {"share": share, "examples": len(self.blend_.voters)}
-        return facts
+            metadata["votes"] = {"share": share, "examples": len(self.blend_.voters)}
+        return metadata
 
     def state(self) -> dict[str, np.ndarray]:
         index, layout = self.blend_.index, self.layout_
@@ -353,7 +353,7 @@ class TreeSpace(Method):
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.nodes_ = Nodes.from_arrays(under("nodes.", arrays), self.n_labels_)
+        self.nodes_ = Nodes.from_arrays(with_prefix("nodes.", arrays), self.n_labels_)
         _check_layout(arrays, len(self.nodes_), self.n_features_in_, self.n_labels_)
         dims = tuple(int(d) for d in arrays["dims"])
         self.layout_ = Layout(dims, arrays["space"], arrays["row"])
@@ -364,11 +364,11 @@ class TreeSpace(Method):
             *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"], slope),
             *(self.n_labels_, self.beam),
         )
-        kept = under("voters.", arrays)
+        kept = with_prefix("voters.", arrays)
         voters = Voters.restore(kept, self.n_labels_, self.width) if kept else None
         self.blend_ = TreeBlend(index, voters, self.neighbours, arrays["blend"])
         self.blend_.lean = arrays.get("lean")
-        wide = under("wide.", arrays)
+        wide = with_prefix("wide.", arrays)
         sizes = self.n_features_in_, self.n_labels_
         self.wide_ = Wide.restore(method_class(TREE), wide, *sizes) if wide else None
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.threads import over_rows
+from labelspace._core.threads import parallel_blocks
 from labelspace.components.calibration import fit_line, log_odds
-from labelspace.components.neighbour_blend import Blend
+from labelspace.components.neighbour_blend import NeighbourBlend
 from labelspace.methods.treespace.geometry import Geometry
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.search_loops import close_rows, rank_rows
@@ -142,7 +142,7 @@ class TreeIndex:
                 *(labels[start:stop], scores[start:stop], scored[start:stop]),
             )
 
-        over_rows(n, block, block=64)
+        parallel_blocks(n, block, block=64)
         return labels, scores, scored
 
 
@@ -173,7 +173,7 @@ class Votes:
         return cls(*nobody, np.zeros(1, np.int32), np.empty(0, np.int32))
 
 
-class TreeBlend(Blend):
+class TreeBlend(NeighbourBlend):
     """Ranks labels by tree and voters together; see `Blend` for the numbers.
 
     lean  (labels,) added to the log odds: a label is never likelier than its parents, so the rare
