@@ -109,7 +109,7 @@ def _run_method(
     from labelspace.methods.registry import method_class
     from labelspace.model.tagger import Tagger
 
-    method = method_class(job["name"]).from_json(job["params"])
+    method = method_class(job["name"]).create(**job["params"])
     known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
     if method.needs_label_names and "label_names.data" in arrays:
         known["label_names"] = unpack_csr("label_names", arrays)

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.suggest import unknown
 from labelspace.errors import LabelspaceError, MissingExtraError, ParameterError
-from labelspace.methods.parameters import unknown
 from labelspace.ranking import Ranking
 
 

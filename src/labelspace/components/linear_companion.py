@@ -8,7 +8,8 @@ examples held out for validation. TreeSpace and Seq2Seq have one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -40,7 +41,20 @@ class LinearTree(Protocol):
     def fit(self, X: Any, Y: Any, *, taxonomy: Any, callbacks: Sequence[Callback]) -> Any: ...
     def predict(self, X: Any, k: int) -> Ranking: ...
     def state(self) -> dict[str, np.ndarray]: ...
-    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None: ...
+    def to_json(self) -> dict[str, Any]: ...
+    @classmethod
+    def restored(
+        cls,
+        document: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        *,
+        n_features: int,
+        n_labels: int,
+    ) -> Any: ...
+    @classmethod
+    def create(cls, **params: Any) -> LinearTree: ...
+    @classmethod
+    def resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]: ...
     def memory(self, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]: ...
     def get_params(self) -> dict[str, Any]: ...
 
@@ -55,7 +69,7 @@ class Wide:
     @classmethod
     def fit(
         cls,
-        tree: Callable[..., LinearTree],
+        tree: type[LinearTree],
         train: tuple[csr_matrix, csr_matrix],
         held: tuple[csr_matrix, csr_matrix],
         deep: Ranking,
@@ -72,7 +86,7 @@ class Wide:
         callbacks  of the linear part alone
         """
         kind = "kmeans" if taxonomy is None else "taxonomy"
-        linear = tree(tree=kind, seed=seed, **SETTINGS)
+        linear = tree.create(tree=kind, seed=seed, **SETTINGS)
         linear.fit(*train, taxonomy=taxonomy, callbacks=callbacks)
         said = [deep, linear.predict(held[0], deep.k)]
         combiner = Combiner.fit(said, held[1], train[1])
@@ -86,23 +100,24 @@ class Wide:
         return self.combiner.rank([deep, self.linear.predict(X, deep.k)], k)
 
     def state(self) -> dict[str, np.ndarray]:
-        return {**self.linear.state(), **self.combiner.state()}
+        document = np.frombuffer(json.dumps(self.linear.to_json()).encode(), np.uint8)
+        return {**self.linear.state(), **self.combiner.state(), "document": document}
 
     @classmethod
     def restore(
         cls,
-        tree: Callable[..., LinearTree],
+        tree: type[LinearTree],
         arrays: Mapping[str, np.ndarray],
         n_features: int,
         n_labels: int,
     ) -> Self:
-        linear = tree(**SETTINGS)
-        linear.n_features_in_, linear.n_labels_ = n_features, n_labels
-        linear.load_state(arrays)
+        document = json.loads(bytes(arrays["document"]))
+        linear = tree.restored(document, arrays, n_features=n_features, n_labels=n_labels)
         return cls(linear, Combiner.restore(arrays, 2, n_labels))
 
 
-def wide_bytes(tree: Callable[..., LinearTree], shape: Shape) -> int:
+def wide_bytes(tree: type[LinearTree], shape: Shape) -> int:
     """Memory that learning takes at its peak."""
-    linear = tree(**SETTINGS)
-    return sum(linear.memory(shape, linear.get_params()).values())
+    linear = tree.create(**SETTINGS)
+    params = linear.resolve(linear.get_params(), shape)
+    return sum(linear.memory(shape, params).values())

@@ -29,25 +29,29 @@ def batch_of(wanted: int | None, n_examples: int) -> int:
     return int(2 ** np.clip(np.floor(np.log2(max(1.0, n_examples / STEPS_AN_EPOCH))), 5, 9))
 
 
-def row_lr_scale(
-    wanted: float | None, features: np.ndarray, labels: np.ndarray
-) -> np.ndarray | None:
-    """How far a feature's row may go: sqrt(examples / rare), at most 1; None is 1 for all.
+def feature_damping(label_nnz: int, used_labels: int) -> float:
+    """Return the default of `feature_damping`: a few times the mean number of examples per label.
 
-    features  in how many examples each feature was seen, and each of the labels
-
-    The rule for `rare`: a few times the examples that a label has on average, and more where these
-    are many. Labels with many examples can be told apart by frequent features; labels with few
-    need the rare ones.
+    It is more where these are many: labels with many examples can be separated by frequent
+    features; labels with few need the rare ones.
     """
-    rare = wanted
-    if rare is None:
-        used = labels[labels > 0]
-        mean = float(used.mean()) if len(used) else 0.0
-        rare = RARE_PER_LABEL * mean * max(1.0, mean / MANY_EXAMPLES)
-    if rare == 0:
+    mean = label_nnz / max(1, used_labels)
+    return RARE_PER_LABEL * mean * max(1.0, mean / MANY_EXAMPLES)
+
+
+def row_lr_scale(damping: float | None, features: np.ndarray) -> np.ndarray | None:
+    """Return sqrt(examples / damping), at most 1, for each feature; None if there is no damping.
+
+    Parameters
+    ----------
+    damping : float or None
+        The parameter `feature_damping`.
+    features : ndarray
+        Number of training examples that have each feature.
+    """
+    if not damping:
         return None
-    return np.sqrt(np.minimum(1.0, (features + 1) / rare)).astype(np.float32)
+    return np.sqrt(np.minimum(1.0, (features + 1) / damping)).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class Shape:
     common_features  that more than half of the examples have
     label_pairs      sum over the examples of their number of labels squared, with at most
                      PAIRED labels of an example; 0: unknown
+    labels_with_examples  labels that some example has; 0: unknown
     """
 
     points: int
@@ -46,6 +47,7 @@ class Shape:
     label_nnz: int
     common_features: int = 0
     label_pairs: int = 0
+    labels_with_examples: int = 0
 
     @classmethod
     def of(cls, X: Features, Y: csr_matrix) -> Shape:
@@ -65,7 +67,13 @@ class Shape:
             label_nnz=Y.nnz,
             common_features=int(np.count_nonzero(counts > X.shape[0] / 2)),
             label_pairs=int(labels @ labels),
+            labels_with_examples=len(np.unique(Y.indices)),
         )
+
+    @property
+    def used_labels(self) -> int:
+        """Labels that some example has, as far as this is known."""
+        return self.labels_with_examples or self.labels
 
     @property
     def data_bytes(self) -> int:

@@ -43,7 +43,7 @@ def deepwalk(
     vectors = rng.standard_normal((graph.shape[0], dim), np.float32)
     linked = np.flatnonzero(np.diff(graph.indptr))
     if len(linked):
-        per_node = walks or max(10, ENOUGH_STEPS // (length * len(linked)))
+        per_node = walks or default_walks(len(linked), length)
         stream = RandomWalks(graph, per_node=per_node, length=length, seed=seed)
         model = _skip_gram(stream, dim, window, negatives, seed, 1 if deterministic else cores())
         # Our own beginning, as short as word2vec's: the library's may change with its version.
@@ -62,6 +62,11 @@ def deepwalk(
 def deepwalk_bytes(n_labels: int, dim: int) -> int:
     """Memory at the peak: our vectors, the library's two tables, and its dictionary of nodes."""
     return n_labels * (4 * 4 * dim + 400)
+
+
+def default_walks(n_nodes: int, length: int) -> int:
+    """Return the number of walks from each node: 10, and more on small graphs."""
+    return max(10, ENOUGH_STEPS // (length * max(1, n_nodes)))
 
 
 class _Sentences:

@@ -1,25 +1,44 @@
-"""The contract of a method. Subclasses write `_fit`, `_predict` and what they store; nothing else.
+"""The contract of a method.
 
-A method is one class with keyword-only parameters that `__init__` only stores, so that
-scikit-learn's `get_params`, `clone` and grid search work. Checks happen in `fit`.
+A method declares its parameters as class attributes (`parameters.py`) and implements `_fit`,
+`_predict`, `state`, `load_state` and `memory`, and `_resolve` if a parameter may be "auto". The
+constructor, which only stores parameters, is generated, so that scikit-learn's `get_params`,
+`clone` and grid search work. Parameters are checked in `fit`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 
+from labelspace._core.checks import expect
 from labelspace._core.sparse import checked_features, checked_labels, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
-from labelspace.methods.parameters import Parameter, checked_count, plain, unknown
+from labelspace.errors import InputError, NotFittedError, UnsupportedError
+from labelspace.methods.parameters import (
+    AUTO,
+    Parameter,
+    checked_count,
+    choice,
+    constructor,
+    declared,
+    flag,
+    integer,
+    layers,
+    number,
+    plain,
+    text,
+    unknown_parameter,
+    with_parameters_section,
+)
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -28,20 +47,39 @@ if TYPE_CHECKING:
     from labelspace.runs.callbacks import Callback
 
 
+@dataclass_transform(
+    kw_only_default=True, field_specifiers=(integer, number, flag, choice, text, layers)
+)
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Base of all methods: `fit(X, Y)`, `predict(X, k)`, state in and out."""
+    """Base of all methods: `fit(X, Y)`, `predict(X, k)`, state in and out.
+
+    Attributes
+    ----------
+    params_ : SimpleNamespace
+        The parameters as they were fitted: every "auto" is a value.
+    n_features_in_, n_labels_ : int
+    """
 
     name: ClassVar[str]
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    oldest_version: ClassVar[int] = 2  # of saved models that can still be loaded
     summary: ClassVar[str]
-    parameters: ClassVar[Mapping[str, Parameter]]
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
     can_update: ClassVar[bool] = False  # whether `_partial_fit` is there
     can_rerank: ClassVar[bool] = False  # whether `_rerank` is there
     needs_label_names: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
     full_precision: ClassVar[tuple[str, ...]] = ()  # arrays of the state that 16 bits would spoil
 
+    params_: SimpleNamespace
     n_features_in_: int
     n_labels_: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Build the constructor and the docstring's section on parameters."""
+        super().__init_subclass__(**options)
+        cls.parameters = declared(cls)
+        cls.__init__ = constructor(cls, cls.parameters)  # type: ignore[method-assign]
+        cls.__doc__ = with_parameters_section(cls.__doc__ or "", cls.parameters)
 
     def fit(
         self,
@@ -71,6 +109,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InputError("no example has a label: there is nothing to learn")
         if valid is not None:
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
+        self.params_ = SimpleNamespace(**self.resolve(self.get_params(), Shape.of(X, Y)))
         data = TrainingData(X, Y, valid, taxonomy, callbacks, self._identity(X, Y, valid, taxonomy))
         self._change(self._fit, data)
         self.n_features_in_ = X.shape[1]
@@ -102,7 +141,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         taxonomy: Taxonomy | None = None,
     ) -> str:
         """A fingerprint of all that the result of training depends on, for checkpoints."""
-        params = sorted(self.get_params().items())
+        params = sorted(vars(self.params_).items())
         nodes = (taxonomy.n_labels, taxonomy.edges) if taxonomy is not None else ()
         return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes)
 
@@ -193,37 +232,107 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return {}
 
     def check_parameters(self) -> None:
-        """Raise ParameterError for the first parameter that is out of range.
-
-        Numbers of numpy become Python's, which can be written as JSON.
-        """
+        """Raise ParameterError for the first parameter that is out of range."""
         for name, value in self.get_params(deep=False).items():
             self.parameters[name].check(f"{self.name}.{name}", value)
-            setattr(self, name, plain(value))
+
+    @classmethod
+    def resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        """Return the parameters for data of this shape: every "auto" becomes a value.
+
+        `fit` calls it once, before it holds out any examples; the memory estimate and
+        `labelspace plan` call it too. Numbers of numpy become Python's, layers become tuples.
+
+        Parameters
+        ----------
+        params : mapping
+            All parameters, as `get_params` returns them.
+        shape : Shape
+            Size of the training data.
+        """
+        given = {name: _normal(cls.parameters[name], value) for name, value in params.items()}
+        resolved = {**given, **cls._resolve(given, shape)}
+        left = [
+            name
+            for name, value in resolved.items()
+            if isinstance(value, str) and value == AUTO and not cls.parameters[name].tuned
+        ]
+        if left:
+            raise NotImplementedError(f"{cls.name} does not resolve {', '.join(left)}")
+        return resolved
+
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        """Return a value for each parameter that is "auto"; `methods/NAME/defaults.py` has it."""
+        del params, shape
+        return {}
 
     @classmethod
     def parse_parameters(cls, settings: Mapping[str, str]) -> dict[str, Any]:
-        """Texts such as {"dim": "512"} as checked values; unknown names are an error."""
+        """Return texts such as {"dim": "512"} as checked values; unknown names are an error."""
         for name in settings:
             if name not in cls.parameters:
-                raise ParameterError(unknown(name, f"{cls.name} parameter", cls.parameters))
+                raise unknown_parameter(name, cls.name, cls.parameters)
         return {
             name: cls.parameters[name].parse(f"{cls.name}.{name}", text)
             for name, text in settings.items()
         }
 
     @classmethod
-    def from_json(cls, params: Mapping[str, Any]) -> Self:
-        """From parameters that went through JSON, which turns tuples into lists."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in params.items()})
-
-    @classmethod
     def create(cls, **params: Any) -> Self:
-        """Like the constructor, but an unknown name is our error with the nearest one."""
+        """Construct a method; unlike the constructor, raise ParameterError for unknown names."""
         for name in params:
             if name not in cls.parameters:
-                raise ParameterError(unknown(name, f"{cls.name} parameter", cls.parameters))
+                raise unknown_parameter(name, cls.name, cls.parameters)
         return cls(**params)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `restored` needs beside the arrays, as JSON can hold it."""
+        return {
+            "parameters": {name: plain(value) for name, value in self.get_params().items()},
+            "resolved": {name: plain(value) for name, value in vars(self.params_).items()},
+        }
+
+    @classmethod
+    def restored(
+        cls,
+        document: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        *,
+        n_features: int,
+        n_labels: int,
+    ) -> Self:
+        """Return the fitted method whose `to_json` and `state` these were.
+
+        The document is not trusted: parameters are checked as in `fit`.
+        """
+        method = cls.create(**{k: _as_tuple(v) for k, v in document["parameters"].items()})
+        method.check_parameters()
+        resolved = {k: _as_tuple(v) for k, v in document["resolved"].items()}
+        expect(resolved.keys() == cls.parameters.keys(), "resolved parameters are not all there")
+        method.check_resolved(resolved)
+        method.params_ = SimpleNamespace(**resolved)
+        method.n_features_in_, method.n_labels_ = n_features, n_labels
+        method.load_state(arrays)
+        return method
+
+    def check_resolved(self, resolved: Mapping[str, Any]) -> None:
+        """Raise ParameterError unless these values can be what `resolve` returned."""
+        for name, value in resolved.items():
+            if value != () or self.parameters[name].kind != "layers":
+                self.parameters[name].check(f"{self.name}.{name}", value)
+
+
+def _normal(parameter: Parameter, value: Any) -> Any:
+    """Return a value as methods read it: Python's numbers, and layers as a tuple, () for none."""
+    if parameter.kind == "layers" and not isinstance(value, str):
+        return tuple(plain(value or ()))
+    return plain(value)
+
+
+def _as_tuple(value: Any) -> Any:
+    """Return a list, which JSON makes of a tuple, as a tuple again."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _checked_valid(

@@ -17,7 +17,7 @@ from labelspace._core.sparse import as_csr
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method
-from labelspace.methods.parameters import SEED, Parameter
+from labelspace.methods.parameters import SEED
 from labelspace.ranking import Ranking
 
 
@@ -26,10 +26,7 @@ class MostCommon(Method):
 
     name: ClassVar[str] = "most-common"
     summary: ClassVar[str] = "the most frequent labels, the same for every example"
-    parameters: ClassVar[Mapping[str, Parameter]] = {"seed": SEED}
-
-    def __init__(self, *, seed: int = 0) -> None:
-        self.seed = seed
+    seed: int = SEED
 
     def _fit(self, data: TrainingData) -> None:
         counts = np.asarray(data.Y.sum(axis=0)).ravel()
@@ -62,10 +59,7 @@ class Random(Method):
 
     name: ClassVar[str] = "random"
     summary: ClassVar[str] = "labels drawn at random: what chance gives"
-    parameters: ClassVar[Mapping[str, Parameter]] = {"seed": SEED}
-
-    def __init__(self, *, seed: int = 0) -> None:
-        self.seed = seed
+    seed: int = SEED
 
     def _fit(self, data: TrainingData) -> None:
         self.n_ = data.Y.shape[1]

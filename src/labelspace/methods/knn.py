@@ -15,7 +15,7 @@ from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method
-from labelspace.methods.parameters import SEED, Parameter, integer, number
+from labelspace.methods.parameters import SEED, integer, number
 from labelspace.ranking import Ranking
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
@@ -28,44 +28,40 @@ class KNN(Method):
 
     name: ClassVar[str] = "knn"
     summary: ClassVar[str] = "exact cosine neighbours on the raw features vote for their labels"
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "neighbours": integer("how many training examples vote", low=1),
-        "power": number("votes weigh similarity to this power; 0 counts heads", low=0.0, high=16.0),
-        "common": number(
-            "features that more than this share of examples have are not compared: with dense ones "
-            "every question meets every example; none: all are compared",
-            low=0.0,
-            high=1.0,
-            none=True,
-        ),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        neighbours: int = 20,
-        power: float = 2.0,
-        common: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.neighbours = neighbours
-        self.power = power
-        self.common = common
-        self.seed = seed
+    neighbours: int = integer(
+        "Number of training examples that vote.", default=20, group="usual", low=1
+    )
+    power: float = number(
+        "Power of the similarity that a vote is weighted by; 0 counts every vote alike.",
+        default=2.0,
+        group="usual",
+        low=0.0,
+        high=16.0,
+    )
+    max_document_frequency: float | None = number(
+        "Ignore features that more than this share of the examples have: with dense features, "
+        "every query would be compared with every example.",
+        default=None,
+        group="usual",
+        low=0.0,
+        high=1.0,
+        none="all features are compared",
+    )
+    seed: int = SEED
 
     def _fit(self, data: TrainingData) -> None:
-        self.neighbours_ = SparseNeighbours.of(as_csr(data.X), self.common)
+        self.neighbours_ = SparseNeighbours.of(as_csr(data.X), self.params_.max_document_frequency)
         self.Y_ = data.Y
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
-        self.neighbours_, self.Y_ = SparseNeighbours.of(X, self.common), Y
+        self.neighbours_, self.Y_ = SparseNeighbours.of(X, self.params_.max_document_frequency), Y
         return True
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        near = min(self.neighbours, self.Y_.shape[0])
-        return Ranking(*self.neighbours_.votes(as_csr(X), near, self.power, self.Y_, k))
+        near = min(self.params_.neighbours, self.Y_.shape[0])
+        return Ranking(*self.neighbours_.votes(as_csr(X), near, self.params_.power, self.Y_, k))
 
     def state(self) -> dict[str, np.ndarray]:
         return {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}

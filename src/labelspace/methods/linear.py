@@ -25,12 +25,22 @@ from labelspace._core.threads import cores
 from labelspace.classifiers.naive_bayes import Shortlister, as_candidates
 from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker
 from labelspace.components.calibration import fit_line, probabilities
-from labelspace.components.holdout import validation_share
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method
+from labelspace.methods.defaults import autos, resolve_shared
 from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
-from labelspace.methods.parameters import METRIC, SEED, Parameter, choice, integer, number
+from labelspace.methods.parameters import (
+    AUTO,
+    METRIC,
+    SEED,
+    VALIDATION,
+    Auto,
+    choice,
+    having,
+    integer,
+    number,
+)
 from labelspace.metrics.ranking import measure
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, kept_blocks, teller
@@ -53,67 +63,58 @@ class Linear(Method):
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = "one-vs-all linear classifiers, hard negatives where labels are many"
     can_rerank: ClassVar[bool] = True
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "loss": choice("of a label's classifier", "squared_hinge", "logistic"),
-        "C": number(
-            "weight of the losses; none: 0.5 against all, 1 against hard negatives, 10 if logistic",
-            low=1e-6,
-            none=True,
-        ),
-        "negatives": choice(
-            "of a label: all other examples, or those that have it on their short list; none: all "
-            "where labels are few",
-            *("all", "hard"),
-            none=True,
-        ),
-        "shortlist": integer("labels on the short list of an example", low=1),
-        "prune": number("weights below it in absolute value are dropped", low=0.0),
-        "tolerance": number("at which a label's training stops", low=1e-9),
-        "passes": integer("over a label's examples at most", low=1),
-        "validation": number(
-            "share cut off for calibration; none: 0.02, up to 0.1 of few examples",
-            low=0.0,
-            high=0.5,
-            none=True,
-        ),
-        "metric": METRIC,
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        loss: str = "squared_hinge",
-        C: float | None = None,
-        negatives: str | None = None,
-        shortlist: int = 100,
-        prune: float = 0.1,
-        tolerance: float = 0.1,
-        passes: int = 20,
-        validation: float | None = None,
-        metric: str = "nDCG@5",
-        seed: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.negatives = negatives
-        self.shortlist = shortlist
-        self.prune = prune
-        self.tolerance = tolerance
-        self.passes = passes
-        self.validation = validation
-        self.metric = metric
-        self.seed = seed
+    loss: str = choice(
+        "Loss of a label's classifier.", "squared_hinge", "logistic", default="squared_hinge"
+    )
+    C: float | Auto = number(
+        "Weight of the losses against the size of the weights.",
+        default=AUTO,
+        group="usual",
+        low=1e-6,
+        auto="0.5 against all examples, 1 against hard negatives, 10 for the logistic loss",
+    )
+    negatives: str = choice(
+        "Negatives of a label: all other examples, or those that have it among their candidates.",
+        "all",
+        "hard",
+        default=AUTO,
+        group="usual",
+        auto="all where labels are few enough to train against all examples, else hard",
+    )
+    shortlist: int = integer(
+        "Candidates per example, with hard negatives.", default=100, group="usual", low=1
+    )
+    prune: float = number(
+        "Weights below this absolute value are set to zero.", default=0.1, group="usual", low=0.0
+    )
+    tolerance: float = number(
+        "Tolerance at which the training of a label stops.", default=0.1, low=1e-9
+    )
+    passes: int = integer("Maximum number of passes over a label's examples.", default=20, low=1)
+    validation: float | Auto = having(
+        VALIDATION, help="Share of the training examples to hold out for calibration."
+    )
+    metric: str = METRIC
+    seed: int = SEED
+
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        negatives = params["negatives"]
+        if negatives == AUTO:
+            work = shape.labels * (shape.feature_nnz + EXAMPLE_WORK * shape.points)
+            negatives = "all" if work <= MOST_WORK else "hard"
+        C = 10.0 if params["loss"] == "logistic" else 0.5 if negatives == "all" else 1.0
+        found = {"negatives": negatives, **autos(params, {"C": C})}
+        return {**found, **resolve_shared(params, shape)}
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
-        share = 0.0 if data.valid else validation_share(self.validation, X.shape[0])
-        order = np.random.default_rng([self.seed, X.shape[0]]).permutation(X.shape[0])
+        share = 0.0 if data.valid else self.params_.validation
+        order = np.random.default_rng([self.params_.seed, X.shape[0]]).permutation(X.shape[0])
         rows, held = np.split(order, [X.shape[0] - round(share * X.shape[0])])
         rows.sort()
         valid = data.valid or (X[held], Y[held])
-        # Decided once, by all examples: what is calibrated below holds for one kind alone.
-        self.kind_ = self.negatives or usual_negatives(Shape.of(X, Y))
         self.numbers_ = np.array([UNTRIED_SHARE, 1.0, 0.0])
         blocks = kept_blocks(data.callbacks, "part", data.identity)
         self._learn(X[rows], Y[rows], data.callbacks, blocks)
@@ -131,16 +132,16 @@ class Linear(Method):
         blocks: Blocks | None = None,
     ) -> None:
         self.shortlister_, candidates = None, None
-        if self.kind_ == "hard":
+        if self.params_.negatives == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
-            listed, _ = self.shortlister_.search(X, min(self.shortlist, Y.shape[1]))
+            listed, _ = self.shortlister_.search(X, min(self.params_.shortlist, Y.shape[1]))
             candidates = as_candidates(listed, Y.shape[1])
-        usual = 10.0 if self.loss == "logistic" else 0.5 if self.kind_ == "all" else 1.0
         self.ranker_ = LinearRanker.fit(
             *(X, Y, candidates),
-            loss="logistic" if self.loss == "logistic" else "squared_hinge",
-            C=self.C or usual,
-            prune=self.prune, tolerance=self.tolerance, passes=self.passes, seed=self.seed,
+            loss="logistic" if self.params_.loss == "logistic" else "squared_hinge",
+            C=self.params_.C,
+            prune=self.params_.prune, tolerance=self.params_.tolerance,
+            passes=self.params_.passes, seed=self.params_.seed,
             progress=teller(callbacks, "classifiers", int(np.count_nonzero(Y.getnnz(axis=0)))),
             blocks=blocks,
         )  # fmt: skip
@@ -154,21 +155,21 @@ class Linear(Method):
         """Choose c and the sigmoid on held-out examples."""
 
         if self.shortlister_ is not None:
-            found = self._scored(X, self.shortlist)
+            found = self._scored(X, self.params_.shortlist)
 
             def worth(share: float) -> float:
                 best = Ranking(*_ordered(*found, share, min(5, Y.shape[1])))
-                return measure(self.metric, best, Y, Y_train)
+                return measure(self.params_.metric, best, Y, Y_train)
 
             self.numbers_[0] = max(SHARES, key=worth)
-        labels, scores = self._rank(X, min(_CALIBRATED, self.shortlist, Y.shape[1]))
+        labels, scores = self._rank(X, min(_CALIBRATED, self.params_.shortlist, Y.shape[1]))
         self.numbers_[1:] = fit_line(labels, scores, Y)
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels by h, and h; -1 and -inf pad."""
-        if self.shortlister_ is None:
+        if self.params_.negatives == "all":
             return self.ranker_.best(X, k)
-        return _ordered(*self._scored(X, max(k, self.shortlist)), self.numbers_[0], k)
+        return _ordered(*self._scored(X, max(k, self.params_.shortlist)), self.numbers_[0], k)
 
     def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The short lists (n, k), the scores of their labels, and how likely these made them."""
@@ -210,14 +211,13 @@ class Linear(Method):
     def metadata(self) -> dict[str, Any]:
         weights = self.ranker_.weights
         return {
-            "negatives": self.kind_,
+            "negatives": self.params_.negatives,
             "weights a label": round(weights.nnz / weights.shape[0], 1),
         }
 
     def state(self) -> dict[str, np.ndarray]:
         listed = {} if self.shortlister_ is None else self.shortlister_.state()
-        hard = np.array([self.kind_ == "hard"], np.uint8)
-        return {**self.ranker_.state(), **listed, "numbers": self.numbers_, "hard": hard}
+        return {**self.ranker_.state(), **listed, "numbers": self.numbers_}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         sizes = self.n_labels_, self.n_features_in_
@@ -225,13 +225,10 @@ class Linear(Method):
         self.shortlister_ = Shortlister.restore(arrays, *sizes) if OFFSETS in arrays else None
         self.numbers_ = arrays["numbers"]
         expect(are_numbers(self.numbers_, 3), "the calibration is not three numbers")
-        # Files of version 0.1.0 do not hold the kind.
-        hard = bool(arrays["hard"][0]) if "hard" in arrays else OFFSETS in arrays
-        self.kind_ = "hard" if hard else "all"
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        kind = params["negatives"] or usual_negatives(shape)
+        kind = params["negatives"]
         per_example = shape.feature_nnz / max(1, shape.points)
         # A weight needs an example of the label, or a negative, in which its feature is seen.
         seen = min(float(shape.features), 20.0 * per_example)
@@ -259,9 +256,3 @@ def _ordered(
     h = scores + np.float32(share) * likely
     order = np.argsort(-h, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(listed, order, 1), np.take_along_axis(h, order, 1)
-
-
-def usual_negatives(shape: Shape) -> str:
-    """All other examples, where that is not too much work."""
-    work = shape.labels * (shape.feature_nnz + EXAMPLE_WORK * shape.points)
-    return "all" if work <= MOST_WORK else "hard"

@@ -1,33 +1,82 @@
-"""Parameters as data: what a method may be given, in words that checks, help and `--set` share."""
+"""Parameters of methods, each declared once.
+
+A method declares a parameter as an annotated class attribute::
+
+    class KNN(Method):
+        neighbours: int = integer("Number of training examples that vote.", default=20, low=1)
+
+`Method` builds the rest from these declarations: the constructor and its signature (hence
+scikit-learn's `get_params` and `clone`), the checks, `--set name=value`, `labelspace methods NAME`,
+the "Parameters" section of the docstring and the table in the documentation.
+
+Two values mean the same for all parameters that allow them: `"auto"` is a value chosen from the
+data (by the method's `resolve`), and `None` (`none` on the command line) means "without".
+"""
 
 from __future__ import annotations
 
-import difflib
+import inspect
 import math
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from labelspace._core.suggest import unknown
 from labelspace.errors import ParameterError
 
 Kind = Literal["integer", "number", "flag", "choice", "layers", "text"]
+Group = Literal["usual", "paper", "expert"]
+Auto = Literal["auto"]
+AUTO: Auto = "auto"
+
+GROUPS: Mapping[Group, str] = {
+    "usual": "what users set",
+    "paper": "what the paper defines, kept for its figures and for ablations",
+    "expert": "what rarely pays to change",
+}
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its kind, its limits and a sentence on what it does."""
+    """One parameter of a method: its kind, default, limits and a help sentence.
+
+    Attributes
+    ----------
+    kind : {"integer", "number", "flag", "choice", "layers", "text"}
+    help : str
+        One sentence on what the parameter does.
+    default : Any
+    group : {"usual", "paper", "expert"}
+        Who sets it; see `GROUPS`.
+    low, high : float or None
+        Inclusive limits of a number.
+    options : tuple of str
+        Allowed values of a choice.
+    auto : str or None
+        How "auto" is chosen, in words; None if "auto" is not allowed.
+    none : str or None
+        What None means, in words; None if it is not allowed.
+    tuned : bool
+        Whether "auto" is chosen in training, on held-out examples or to reach a recall, and not
+        from the shape of the data: `resolve` leaves it.
+    """
 
     kind: Kind
     help: str
+    default: Any
+    group: Group = "expert"
     low: float | None = None
     high: float | None = None
     options: tuple[str, ...] = ()
-    none: bool = False
+    auto: str | None = None
+    none: str | None = None
+    tuned: bool = False
 
     def describe(self) -> str:
-        """What is allowed, in words."""
+        """Return the allowed values in words."""
         if self.kind == "choice":
             allowed = "one of " + ", ".join(self.options)
         elif self.kind == "flag":
@@ -44,15 +93,25 @@ class Parameter:
                 allowed += f" of at least {self.low:g}"
             elif self.high is not None:
                 allowed += f" of at most {self.high:g}"
-        return allowed + (" or none" if self.none else "")
+        also = [word for word, on in (("auto", self.auto), ("none", self.none)) if on is not None]
+        return " or ".join([allowed, *also])
+
+    def sentence(self) -> str:
+        """Return the help with what "auto" and "none" mean here."""
+        parts = [self.help]
+        if self.auto is not None:
+            parts.append(f"auto: {self.auto}.")
+        if self.none is not None:
+            parts.append(f"none: {self.none}.")
+        return " ".join(parts)
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ParameterError unless `value` is allowed; numpy's numbers count as Python's."""
+        """Raise ParameterError unless `value` is allowed; numbers of numpy count as Python's."""
         if not self._allows(plain(value)):
             raise ParameterError(f"{name}={value!r}: expected {self.describe()}")
 
     def parse(self, name: str, text: str) -> Any:
-        """The value that a text such as `--set name=text` stands for."""
+        """Return the checked value that a text such as `--set name=text` describes."""
         try:
             value = self._read(text.strip())
         except ValueError:
@@ -61,8 +120,10 @@ class Parameter:
         return value
 
     def _read(self, text: str) -> Any:
-        if self.none and text.lower() == "none":
+        if self.none is not None and text.lower() == "none":
             return None
+        if self.auto is not None and text.lower() == AUTO:
+            return AUTO
         if self.kind == "integer":
             return int(text.replace("_", ""))
         if self.kind == "number":
@@ -76,7 +137,9 @@ class Parameter:
 
     def _allows(self, value: Any) -> bool:
         if value is None:
-            return self.none
+            return self.none is not None
+        if self.auto is not None and isinstance(value, str) and value == AUTO:
+            return True
         if self.kind == "flag":
             return isinstance(value, bool)
         if self.kind == "choice":
@@ -99,7 +162,7 @@ class Parameter:
 
 
 def plain(value: Any) -> Any:
-    """Numpy's scalars, alone or in a tuple or list, as Python's: JSON takes no others."""
+    """Return numpy scalars, alone or in a tuple or list, as Python's, which JSON can hold."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, tuple | list) and any(isinstance(item, np.generic) for item in value):
@@ -108,7 +171,7 @@ def plain(value: Any) -> Any:
 
 
 def checked_count(name: str, value: Any) -> int:
-    """An integer of at least 1, numpy's included; ParameterError for anything else."""
+    """Return an integer of at least 1, numpy's included; raise ParameterError otherwise."""
     value = plain(value)
     if not _is_integer(value) or value < 1:
         raise ParameterError(f"{name}={value!r}: expected an integer of at least 1")
@@ -119,60 +182,201 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+# The functions below declare a parameter. They return Any, so that type checkers take the
+# attribute's annotation for its type.
+
+
 def integer(
-    help: str, *, low: int | None = None, high: int | None = None, none: bool = False
-) -> Parameter:
-    return Parameter("integer", help, low=low, high=high, none=none)
+    help: str,
+    *,
+    default: Any,
+    group: Group = "expert",
+    low: int | None = None,
+    high: int | None = None,
+    auto: str | None = None,
+    none: str | None = None,
+    tuned: bool = False,
+) -> Any:
+    """Declare an integer."""
+    return Parameter("integer", help, default, group, low, high, (), auto, none, tuned)
 
 
 def number(
-    help: str, *, low: float | None = None, high: float | None = None, none: bool = False
-) -> Parameter:
-    return Parameter("number", help, low=low, high=high, none=none)
+    help: str,
+    *,
+    default: Any,
+    group: Group = "expert",
+    low: float | None = None,
+    high: float | None = None,
+    auto: str | None = None,
+    none: str | None = None,
+    tuned: bool = False,
+) -> Any:
+    """Declare a number."""
+    return Parameter("number", help, default, group, low, high, (), auto, none, tuned)
 
 
-def flag(help: str) -> Parameter:
-    return Parameter("flag", help)
+def flag(help: str, *, default: Any, group: Group = "expert", auto: str | None = None) -> Any:
+    """Declare a truth value."""
+    return Parameter("flag", help, default, group, auto=auto)
 
 
-def choice(help: str, *options: str, none: bool = False) -> Parameter:
-    return Parameter("choice", help, options=options, none=none)
+def choice(
+    help: str,
+    *options: str,
+    default: Any,
+    group: Group = "expert",
+    auto: str | None = None,
+    none: str | None = None,
+    tuned: bool = False,
+) -> Any:
+    """Declare a choice between names."""
+    return Parameter(
+        "choice", help, default, group, options=options, auto=auto, none=none, tuned=tuned
+    )
 
 
-def text(help: str) -> Parameter:
-    return Parameter("text", help)
+def text(help: str, *, default: Any, group: Group = "expert", auto: str | None = None) -> Any:
+    """Declare a text."""
+    return Parameter("text", help, default, group, auto=auto)
 
 
-def layers(help: str, *, none: bool = False) -> Parameter:
-    return Parameter("layers", help, none=none)
+def layers(
+    help: str,
+    *,
+    default: Any,
+    group: Group = "expert",
+    auto: str | None = None,
+    none: str | None = None,
+) -> Any:
+    """Declare widths of layers."""
+    return Parameter("layers", help, default, group, auto=auto, none=none)
 
 
-# What several methods have in common.
-BATCH_SIZE = integer(
-    "examples a step; none: 32 to 512, for some 160 steps an epoch", low=1, none=True
+# Parameters that several methods share. A method with another default uses `having`.
+BATCH_SIZE: Any = integer(
+    "Examples per training step.",
+    default=AUTO,
+    low=1,
+    auto="a power of two from 32 to 512 that makes about 160 steps per epoch",
 )
-PATIENCE = integer("epochs without a better validation score before it stops", low=1)
-VALIDATION = number(
-    "share cut off for early stopping; none: 0.02, up to 0.1 of few examples",
+PATIENCE: Any = integer(
+    "Epochs without a better validation score after which training stops.", default=2, low=1
+)
+VALIDATION: Any = number(
+    "Share of the training examples to hold out for early stopping and calibration.",
+    default=AUTO,
     low=0.0,
     high=0.5,
-    none=True,
+    auto="0.02, raised to at most 0.1 until it makes 1,000 examples; at most 4,000 examples",
 )
-METRIC = choice("validation score", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5")
-KEEP = number("share of the input features that dropout keeps", low=0.05, high=1.0)
-RARE = number(
-    "features in fewer examples are damped; 0: no damping, none: chosen from the data",
+METRIC: Any = choice(
+    "Validation metric.", "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@5", default="nDCG@5"
+)
+KEEP: Any = number(
+    "Share of the input features that dropout keeps.",
+    default=0.8,
+    group="paper",
+    low=0.05,
+    high=1.0,
+)
+FEATURE_DAMPING: Any = number(
+    "Scale the learning rate and the initial length of a feature's row by "
+    "sqrt(examples with the feature / this), at most 1.",
+    default=AUTO,
     low=0.0,
-    none=True,
+    auto="three times the mean number of examples per label, more where these are many",
+    none="no damping",
 )
-SEED = integer("seeds every random choice; the same seed gives the same model", low=0)
+SEED: Any = integer(
+    "Seed of every random choice; the same seed and number of threads give the same model.",
+    default=0,
+    group="usual",
+    low=0,
+)
 
 
-def unknown(name: str, what: str, known: Iterable[str]) -> str:
-    """A sentence for a name that does not exist, with the nearest one that does."""
-    names = sorted(known)
-    by_lower_case = {each.lower(): each for each in names}
-    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
-    if near:
-        return f"no {what} {name!r}; did you mean {by_lower_case[near[0]]!r}?"
-    return f"no {what} {name!r}; there are: {', '.join(names)}"
+def having(parameter: Any, **changes: Any) -> Any:
+    """Return a shared parameter with another default, group or limit."""
+    from dataclasses import replace
+
+    return replace(parameter, **changes)
+
+
+def declared(cls: type) -> dict[str, Parameter]:
+    """Return the parameters that a class and its bases declare, and make them its attributes.
+
+    The class attribute of a parameter becomes its default.
+    """
+    found: dict[str, Parameter] = dict(getattr(cls, "parameters", {}))
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, Parameter):
+            value.check(f"{cls.__name__}.{name}", value.default)
+            found[name] = value
+            setattr(cls, name, value.default)
+    return found
+
+
+def constructor(cls: type, parameters: Mapping[str, Parameter]) -> Callable[..., None]:
+    """Return an `__init__` that stores keyword-only parameters and does nothing else."""
+
+    def __init__(self: Any, **given: Any) -> None:
+        for name in given:
+            if name not in parameters:
+                raise TypeError(unknown(name, f"{cls.__name__} parameter", parameters))
+        for name, parameter in parameters.items():
+            setattr(self, name, given.get(name, parameter.default))
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=parameter.default,
+            annotation=inspect.get_annotations(_declaring(cls, name)).get(name, Any),
+        )
+        for name, parameter in parameters.items()
+    ]
+    __init__.__signature__ = inspect.Signature([own, *given], return_annotation=None)  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    __init__.__module__ = cls.__module__
+    return __init__
+
+
+def _declaring(cls: type, name: str) -> type:
+    """Return the class, this one or a base, whose body annotates the attribute."""
+    return next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
+
+
+def with_parameters_section(doc: str, parameters: Mapping[str, Parameter]) -> str:
+    """Return a class docstring with a numpydoc section "Parameters".
+
+    It stands before the first section that the docstring has itself (Examples, References...).
+    """
+    lines = inspect.cleandoc(doc).splitlines()
+    underlined = (place - 1 for place, line in enumerate(lines) if line and set(line) == {"-"})
+    place = next(underlined, len(lines))
+    text = "\n".join(lines[:place]).rstrip()
+    rest = "\n".join(lines[place:])
+    section = ["Parameters", "----------"]
+    for name, parameter in parameters.items():
+        section.append(f"{name} : {parameter.describe()}, default {written(parameter.default)}")
+        section.extend(textwrap.wrap(parameter.sentence(), 92, initial_indent="    ",
+                                     subsequent_indent="    "))  # fmt: skip
+    return "\n".join([text, "", *section, *(["", rest] if rest else []), ""])
+
+
+def written(value: Any) -> str:
+    """Return a value as `--set` takes it: none, true, 512,256."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def unknown_parameter(name: str, method: str, known: Iterable[str]) -> ParameterError:
+    """Return the error for a parameter that a method does not have."""
+    return ParameterError(unknown(name, f"{method} parameter", known))

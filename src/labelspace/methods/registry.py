@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from labelspace._core.suggest import unknown
 from labelspace.errors import MissingExtraError, UnknownMethodError
-from labelspace.methods.parameters import unknown
 
 if TYPE_CHECKING:
     from labelspace.methods.base import Method

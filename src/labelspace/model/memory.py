@@ -11,7 +11,8 @@ from labelspace.methods.base import Method
 def needed_bytes(method: Method, shape: Shape) -> dict[str, int]:
     """What training will take at its peak, by purpose, the data themselves included."""
     data = 8 * (shape.feature_nnz + shape.label_nnz) + 16 * shape.points
-    return {"the data": data, **type(method).memory(shape, method.get_params())}
+    params = method.resolve(method.get_params(), shape)
+    return {"the data": data, **type(method).memory(shape, params)}
 
 
 def refuse_if_too_large(method: Method, shape: Shape) -> None:

@@ -379,7 +379,7 @@ class Tagger:
         pipeline, pipeline_arrays = self.pipeline.state()
         header = {
             "method": f"{self.method.name}@{self.method.version}",
-            "parameters": self.method.get_params(),
+            **self.method.to_json(),
             "features": self.method.n_features_in_,
             "labels": self.method.n_labels_,
             "labelspace": __version__,
@@ -510,13 +510,16 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
             f"{directory} was saved by {name} version {written}; this labelspace has version "
             f"{cls.version}: upgrade it"
         )
+    if int(written) < cls.oldest_version:
+        raise ModelMethodError(
+            f"{directory} was saved by {name} version {written}, whose parameters had other names; "
+            f"this labelspace reads version {cls.oldest_version} and later: train the model again"
+        )
     sizes = bundle.header["features"], bundle.header["labels"]
     expect(all(type(size) is int and size > 0 for size in sizes), "a number of columns is not one")
-    method = cls.from_json(bundle.header["parameters"])
-    method.check_parameters()
-    method.n_features_in_, method.n_labels_ = sizes
-    method.load_state(bundle.arrays["method"])
-    return method
+    return cls.restored(
+        bundle.header, bundle.arrays["method"], n_features=sizes[0], n_labels=sizes[1]
+    )
 
 
 def _check_finite(bundle: store.Bundle) -> None:

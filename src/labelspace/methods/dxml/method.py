@@ -25,18 +25,22 @@ from labelspace.errors import ParameterError
 from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk_bytes
 from labelspace.methods.base import Method
-from labelspace.methods.dxml.defaults import batch, hidden_layers, learners, passes
+from labelspace.methods.dxml.defaults import resolve
 from labelspace.methods.dxml.objective import Anchors, BatchObjective
 from labelspace.methods.dxml.targets import label_points, place_labels
 from labelspace.methods.dxml.voting import Rule, Voters, widened
 from labelspace.methods.parameters import (
+    AUTO,
+    BATCH_SIZE,
     KEEP,
     METRIC,
     PATIENCE,
     SEED,
-    Parameter,
+    VALIDATION,
+    Auto,
     choice,
     flag,
+    having,
     integer,
     layers,
     number,
@@ -63,163 +67,191 @@ class DXML(Method):
     name: ClassVar[str] = "dxml"
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
     can_update: ClassVar[bool] = True
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "dim": integer("dimension of the space", low=1, high=4096),
-        "hidden": layers(
-            "widths of hidden ReLU layers, empty for a linear map; none: 512 for few features",
-            none=True,
-        ),
-        "loss": choice("what training makes small", *BY_NEIGHBOURS, *BY_TARGETS),
-        "scale": number("of similarities within a batch, by neighbours", low=0.1),
-        "partners": flag("every example of a batch brings one that shares a label with it"),
-        "margin": number("of the contrastive and triplet losses", low=0.0),
-        "graph": choice("of labels, for losses by targets", "cooccurrence", "taxonomy"),
-        "graph_weights": choice("of co-occurrence edges", "none", *MEASURES),
-        "walks": integer("from each label; none: 10, more for few labels", low=1, none=True),
-        "walk_length": integer("labels in a walk", low=2),
-        "window": integer("steps of a walk that count as context", low=1),
-        "deterministic": flag("label vectors by one worker, the same bits every time"),
-        "keep": KEEP,
-        "dropout": number("share of the last layer's outputs dropped", low=0.0, high=0.95),
-        "optimiser": choice("adam, or sgd with momentum and weight decay", "adam", "sgd"),
-        "lr": number("learning rate", low=0.0),
-        "epochs": integer(
-            "passes over the training data at most; none: about a thousand steps, 6 to 30 passes",
-            low=1,
-            none=True,
-        ),
-        "batch_size": integer("examples a step; none: 1024 for few, else 512", low=2, none=True),
-        "patience": PATIENCE,
-        "validation": number("share cut off for early stopping", low=0.0, high=0.5),
-        "metric": METRIC,
-        "neighbours": integer("that vote; none: chosen on validation data", low=1, none=True),
-        "power": number(
-            "votes weigh similarity to this power, 0 counts heads; none: chosen like neighbours",
-            low=0.0,
-            high=256.0,
-            none=True,
-        ),
-        "raw": flag("neighbours by raw features vote too, as much as validation data say"),
-        "reduce": integer(
-            "dimension to which the trained space is brought, by its principal directions; none: "
-            "it stays as it is",
-            low=1,
-            none=True,
-        ),
-        "ensemble": integer(
-            "learners, whose votes are averaged; none: 5 for few examples, 1 for many",
-            low=1,
-            none=True,
-        ),
-        "search": choice("of neighbours", *KINDS),
-        "clusters": integer("of training examples; none: by their number", low=1, none=True),
-        "probes": integer("clusters searched; none: by recall", low=1, none=True),
-        "recall": number("share of the true neighbours that search must find", low=0.5, high=1.0),
-        "more_epochs": integer("passes over new examples in partial_fit", low=0),
-        "seed": SEED,
-    }
+
+    dim: int = integer("Dimension of the space.", default=300, group="usual", low=1, high=4096)
+    hidden: tuple[int, ...] | Auto | None = layers(
+        "Widths of hidden ReLU layers of the encoder.",
+        default=AUTO,
+        group="paper",
+        auto="512 for few features, else none",
+        none="the encoder is linear",
+    )
+    loss: str = choice(
+        "Training objective: the likelihood of the neighbours' votes, or the distance to a target "
+        "made of label vectors, as in the paper.",
+        *BY_NEIGHBOURS,
+        *BY_TARGETS,
+        default="votes",
+        group="paper",
+    )
+    scale: float = number(
+        "Scale of the similarities within a batch, for the losses on neighbours.",
+        default=20.0,
+        low=0.1,
+    )
+    partners: bool = flag(
+        "Add to every example of a batch one that shares a label with it.", default=True
+    )
+    graph: str = choice(
+        "Label graph of the losses on targets.",
+        "cooccurrence",
+        "taxonomy",
+        default="cooccurrence",
+        group="paper",
+    )
+    graph_weights: str | None = choice(
+        "Weights of co-occurrence edges.",
+        *MEASURES,
+        default=None,
+        group="paper",
+        none="every edge counts the same",
+    )
+    walks: int | Auto = integer(
+        "DeepWalk: number of walks from each label.",
+        default=AUTO,
+        group="paper",
+        low=1,
+        auto="10, more for few labels",
+    )
+    walk_length: int = integer(
+        "DeepWalk: number of labels per walk.", default=40, group="paper", low=2
+    )
+    window: int = integer(
+        "DeepWalk: number of steps of a walk that are context.", default=5, group="paper", low=1
+    )
+    keep: float = having(KEEP, default=0.7)
+    dropout: float = number(
+        "Share of the last layer's outputs to drop in training.", default=0.1, low=0.0, high=0.95
+    )
+    optimiser: str = choice(
+        "Adam, or SGD with momentum 0.9 and weight decay as in the paper.",
+        "adam",
+        "sgd",
+        default="adam",
+        group="paper",
+    )
+    lr: float = number("Learning rate.", default=0.005, group="usual", low=0.0)
+    epochs: int | Auto = integer(
+        "Maximum number of passes over the training data.",
+        default=AUTO,
+        group="usual",
+        low=1,
+        auto="about a thousand steps, 6 to 30 passes",
+    )
+    batch_size: int | Auto = having(BATCH_SIZE, low=2, auto="1024 for few examples, else 512")
+    patience: int = having(PATIENCE, default=10)
+    validation: float = having(VALIDATION, default=0.1, auto=None)
+    metric: str = METRIC
+    neighbours: int | Auto = integer(
+        "Number of nearest training examples that vote.",
+        default=AUTO,
+        group="usual",
+        low=1,
+        auto="chosen on held-out examples",
+        tuned=True,
+    )
+    power: float | Auto = number(
+        "Power of the similarity that a vote is weighted by; 0 counts every vote alike.",
+        default=AUTO,
+        low=0.0,
+        high=256.0,
+        auto="chosen on held-out examples",
+        tuned=True,
+    )
+    raw_neighbours: bool = flag(
+        "Let nearest neighbours by raw features vote too, with a weight chosen on held-out "
+        "examples.",
+        default=True,
+    )
+    reduced_dim: int | None = integer(
+        "Dimension to which the trained space is reduced by principal components.",
+        default=None,
+        low=1,
+        none="the space is not reduced",
+    )
+    ensemble: int | Auto = integer(
+        "Number of encoders whose neighbours' votes are averaged.",
+        default=AUTO,
+        group="usual",
+        low=1,
+        auto="5 for few examples, 1 for many",
+    )
+    search: str = choice(
+        "Index of the neighbours.",
+        *KINDS,
+        default=AUTO,
+        auto="by the number of examples",
+        tuned=True,
+    )
+    clusters: int | Auto = integer(
+        "Number of clusters of training examples.",
+        default=AUTO,
+        group="paper",
+        low=1,
+        auto="by the number of examples",
+        tuned=True,
+    )
+    probes: int | Auto = integer(
+        "Number of clusters to search.",
+        default=AUTO,
+        group="paper",
+        low=1,
+        auto="as many as `recall` needs",
+        tuned=True,
+    )
+    recall: float = number(
+        "Share of the true neighbours that approximate search has to find.",
+        default=0.99,
+        group="usual",
+        low=0.5,
+        high=1.0,
+    )
+    update_epochs: int = integer(
+        "Number of passes over new examples in `partial_fit`.", default=2, group="usual", low=0
+    )
+    seed: int = SEED
 
     graph_vectors_: np.ndarray | None
-
-    def __init__(
-        self,
-        *,
-        dim: int = 300,
-        hidden: tuple[int, ...] | None = None,
-        loss: str = "votes",
-        scale: float = 20.0,
-        partners: bool = True,
-        margin: float = 1.0,
-        graph: str = "cooccurrence",
-        graph_weights: str = "none",
-        walks: int | None = None,
-        walk_length: int = 40,
-        window: int = 5,
-        deterministic: bool = True,
-        keep: float = 0.7,
-        dropout: float = 0.1,
-        optimiser: str = "adam",
-        lr: float = 0.005,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        patience: int = 10,
-        validation: float = 0.1,
-        metric: str = "nDCG@5",
-        neighbours: int | None = None,
-        power: float | None = None,
-        raw: bool = True,
-        reduce: int | None = None,
-        ensemble: int | None = None,
-        search: str = "auto",
-        clusters: int | None = None,
-        probes: int | None = None,
-        recall: float = 0.99,
-        more_epochs: int = 2,
-        seed: int = 0,
-    ) -> None:
-        self.dim = dim
-        self.hidden = hidden
-        self.loss = loss
-        self.scale = scale
-        self.partners = partners
-        self.margin = margin
-        self.graph = graph
-        self.graph_weights = graph_weights
-        self.walks = walks
-        self.walk_length = walk_length
-        self.window = window
-        self.deterministic = deterministic
-        self.keep = keep
-        self.dropout = dropout
-        self.optimiser = optimiser
-        self.lr = lr
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.patience = patience
-        self.validation = validation
-        self.metric = metric
-        self.neighbours = neighbours
-        self.power = power
-        self.raw = raw
-        self.reduce = reduce
-        self.ensemble = ensemble
-        self.search = search
-        self.clusters = clusters
-        self.probes = probes
-        self.recall = recall
-        self.more_epochs = more_epochs
-        self.seed = seed
 
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.search in ("quantised", "hnsw"):
             load_faiss()
-        if self.reduce is not None and self.loss in BY_TARGETS:
+        if self.reduced_dim is not None and self.loss in BY_TARGETS:
             raise ParameterError(
-                f"dxml.reduce={self.reduce}: with loss={self.loss} examples are held against "
-                f"label vectors, which have all {self.dim} dimensions; set dim instead"
+                f"dxml.reduced_dim={self.reduced_dim}: with loss={self.loss} examples are compared "
+                f"with label vectors, which have all {self.dim} dimensions; set dim instead"
             )
 
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        return resolve(params, shape)
+
     def _fit(self, data: TrainingData) -> None:
-        if self.search == "auto" and self.clusters is None and self.probes is None:
-            check_search(data.X.shape[0], self.reduce or self.dim)
+        if (
+            self.params_.search == AUTO
+            and self.params_.clusters == AUTO
+            and self.params_.probes == AUTO
+        ):
+            check_search(data.X.shape[0], self.params_.reduced_dim or self.params_.dim)
         X, Y, held = self._cut(data)
         self.graph_vectors_ = None
-        if self.loss in BY_TARGETS:
+        if self.params_.loss in BY_TARGETS:
             self.graph_vectors_ = label_points(self, Y, data.taxonomy)
         self.encoders_ = [
             self._prepared(
                 Encoder.fresh(
                     X.shape[1],
-                    (*hidden_layers(self.hidden, X.shape[1]), self.dim),
-                    np.random.default_rng([self.seed, X.shape[1], learner]),
+                    (*self.params_.hidden, self.params_.dim),
+                    np.random.default_rng([self.params_.seed, X.shape[1], learner]),
                 )
             )
-            for learner in range(learners(self.ensemble, X.shape[0]))
+            for learner in range(self.params_.ensemble)
         ]
         usual = Rule()
         rule = Rule(
-            self.neighbours or usual.neighbours, usual.power if self.power is None else self.power
+            _given(self.params_.neighbours) or usual.neighbours,
+            usual.power if self.params_.power == AUTO else self.params_.power,
         )
 
         def rank(queries: csr_matrix, k: int) -> Ranking:
@@ -231,25 +263,29 @@ class DXML(Method):
 
         def score() -> float:
             assert held is not None
-            return measure(self.metric, rank(held[0], 5), held[1], Y)
+            return measure(self.params_.metric, rank(held[0], 5), held[1], Y)
 
         watch(data.callbacks, rank, (X, Y), held, rank_own=rank_own)
         self.history_ = self._train(
             data,
             X,
             Y,
-            passes(self.epochs, self.batch_size, X.shape[0]),
+            self.params_.epochs,
             None if held is None else score,
         )
-        if self.reduce is not None and self.reduce < self.dim:
+        if self.params_.reduced_dim is not None and self.params_.reduced_dim < self.params_.dim:
             self.encoders_ = [
-                encoder.projected(principal_directions(points, self.reduce))
+                encoder.projected(principal_directions(points, self.params_.reduced_dim))
                 for encoder, points in zip(self.encoders_, self._points(X), strict=True)
             ]
         if held is not None:
-            raw = SparseNeighbours.of(X) if self.raw else None
+            raw = SparseNeighbours.of(X) if self.params_.raw_neighbours else None
             rule = Voters.exact(self._points(X), Y, rule, raw).choose_rule(
-                self._points(held[0]), *held, self.metric, self.neighbours, self.power
+                self._points(held[0]),
+                *held,
+                self.params_.metric,
+                _given(self.params_.neighbours),
+                _given(self.params_.power),
             )
         self._keep_voters(X, Y, rule, held, returns=data.valid is None)
 
@@ -264,14 +300,14 @@ class DXML(Method):
         if data.valid is not None:
             held = (as_csr(data.valid[0]), data.valid[1])
         else:
-            share = min(self.validation, MOST_VALIDATED / X.shape[0])
-            rows, cut = cut_validation(X.shape[0], share, self.seed)
+            share = min(self.params_.validation, MOST_VALIDATED / X.shape[0])
+            rows, cut = cut_validation(X.shape[0], share, self.params_.seed)
             held = (X[cut], Y[cut])
             X, Y = X[rows], Y[rows]
         return X, Y, held if held[1].nnz else None
 
     def _prepared(self, encoder: Encoder) -> Encoder:
-        if self.optimiser == "sgd":
+        if self.params_.optimiser == "sgd":
             encoder.first = MomentumLinear(encoder.first.weight)
         return encoder
 
@@ -287,10 +323,10 @@ class DXML(Method):
         """All learners at once, so that one checkpoint holds the whole run."""
         trainer = Trainer(
             epochs=epochs,
-            batch_size=batch(self.batch_size, X.shape[0]),
-            seed=self.seed,
-            schedule="linear" if self.optimiser == "adam" else "constant",
-            patience=self.patience,
+            batch_size=self.params_.batch_size,
+            seed=self.params_.seed,
+            schedule="linear" if self.params_.optimiser == "adam" else "constant",
+            patience=self.params_.patience,
             callbacks=data.callbacks,
             identity=data.identity,
         )
@@ -303,13 +339,15 @@ class DXML(Method):
         return trainer.run(TrainingTask(tensors, objective, self._optimiser(), score), X.shape[0])
 
     def _optimiser(self) -> OptimiserGroup:
-        sparse = {str(n): (encoder.first, self.lr) for n, encoder in enumerate(self.encoders_)}
+        sparse = {
+            str(n): (encoder.first, self.params_.lr) for n, encoder in enumerate(self.encoders_)
+        }
         dense = [tensor for encoder in self.encoders_ for tensor in encoder.dense_parameters()]
         parts: dict[str, Any] = {"rows": RowOptimiser(sparse)}
-        if dense and self.optimiser == "adam":
-            parts["dense"] = TorchOptimiser(torch.optim.Adam(dense, lr=self.lr / 5))
+        if dense and self.params_.optimiser == "adam":
+            parts["dense"] = TorchOptimiser(torch.optim.Adam(dense, lr=self.params_.lr / 5))
         elif dense:
-            sgd = torch.optim.SGD(dense, self.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
+            sgd = torch.optim.SGD(dense, self.params_.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
             parts["dense"] = TorchOptimiser(sgd)
         return OptimiserGroup(parts)
 
@@ -342,11 +380,11 @@ class DXML(Method):
             build_neighbours(
                 points,
                 rule.neighbours,
-                kind=self.search,
-                recall=self.recall,
-                clusters=self.clusters,
-                probes=self.probes,
-                seed=self.seed,
+                kind=self.params_.search,
+                recall=self.params_.recall,
+                clusters=_given(self.params_.clusters),
+                probes=_given(self.params_.probes),
+                seed=self.params_.seed,
                 queries=typical,
             )
             for points, typical in zip(self._points(X), queries, strict=True)
@@ -359,12 +397,12 @@ class DXML(Method):
         X, Y = as_csr(data.X)[labelled], data.Y[labelled]
         if self.graph_vectors_ is not None:
             self.graph_vectors_ = place_labels(self.graph_vectors_, Y, self._points(X)[0])
-        if self.more_epochs > 0 and len(labelled):
+        if self.params_.update_epochs > 0 and len(labelled):
             # The old examples hold the space in place: their points stay as they are.
             points = [np.asarray(index.vectors) for index in self.voters_.indexes]
             anchors = Anchors(points, widened(self.voters_.Y, Y.shape[1]))
             self.encoders_ = [self._prepared(encoder.trainable()) for encoder in self.encoders_]
-            self._train(data, X, Y, self.more_epochs, anchors=anchors)
+            self._train(data, X, Y, self.params_.update_epochs, anchors=anchors)
         self.voters_ = self.voters_.extended(self._points(X), X, Y)
 
     def _predict(self, X: Features, k: int) -> Ranking:
@@ -395,9 +433,9 @@ class DXML(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        dim, size = params["dim"], batch(params["batch_size"], shape.points)
-        n_learners = learners(params["ensemble"], shape.points)
-        first = (*hidden_layers(params["hidden"], shape.features), dim)[0]
+        dim, size = params["dim"], params["batch_size"]
+        n_learners = params["ensemble"]
+        first = (*params["hidden"], dim)[0]
         mean = shape.label_nnz / max(1, shape.points)
         labels = min(float(shape.labels), size * mean)
         needs = {
@@ -407,10 +445,15 @@ class DXML(Method):
             "votes within a batch": int(16 * size * (2 * size + labels)),
             "the search index": n_learners * neighbour_bytes(shape.points, dim, params["search"]),
         }
-        if params["raw"]:
+        if params["raw_neighbours"]:
             needs["neighbours by raw features"] = 3 * 8 * shape.feature_nnz + 8 * shape.features
         if params["loss"] in BY_TARGETS:
             needs["the label graph"] = 12 * shape.cooccurrences()
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
             needs["the examples' targets"] = 4 * shape.points * dim
         return needs
+
+
+def _given(value: Any) -> Any:
+    """Return a value, or None for "auto"."""
+    return None if value == AUTO else value

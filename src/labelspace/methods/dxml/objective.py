@@ -48,12 +48,12 @@ class BatchObjective:
     ) -> None:
         self.model, self.encoders, self.X, self.Y, self.anchors = model, encoders, X, Y, anchors
         self.orders = [
-            np.random.default_rng([model.seed, learner, 1]).permutation(X.shape[0])
+            np.random.default_rng([model.params_.seed, learner, 1]).permutation(X.shape[0])
             for learner in range(len(encoders))
         ]
         everyone = Y if anchors is None else vstack([Y, anchors.Y], "csr")
         self.rarity = _rarity(everyone)
-        self.partners = Partners(Y) if model.partners else None
+        self.partners = Partners(Y) if model.params_.partners else None
         self.targets = None if model.graph_vectors_ is None else targets(Y, model.graph_vectors_)
 
     def __call__(self, batch: Batch) -> torch.Tensor:
@@ -73,13 +73,13 @@ class BatchObjective:
     def _points(self, learner: int, rows: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
         """z of the rows, with dropout of features and of the last layer."""
         model, X = self.model, self.X[rows]
-        if model.keep < 1:
-            kept = rng.random(X.nnz, np.float32) < model.keep
-            X.data = np.where(kept, X.data / np.float32(model.keep), np.float32(0.0))
+        if model.params_.keep < 1:
+            kept = rng.random(X.nnz, np.float32) < model.params_.keep
+            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
             X.eliminate_zeros()
         z = self.encoders[learner](X)
-        if model.dropout > 0:
-            kept = rng.random(tuple(z.shape), np.float32) >= model.dropout
+        if model.params_.dropout > 0:
+            kept = rng.random(tuple(z.shape), np.float32) >= model.params_.dropout
             z = z * torch.from_numpy(kept)
         # A point all of whose features were dropped has no direction, and an endless slope.
         lengths: torch.Tensor = z.detach().norm(dim=1, keepdim=True)
@@ -95,8 +95,8 @@ class BatchObjective:
             drawn = np.sort(rng.choice(known, min(len(rows), known), replace=False))
             fixed = torch.from_numpy(self.anchors.points[learner][drawn])
             others, their_Y = torch.cat([z, fixed]), vstack([Y, self.anchors.Y[drawn]], "csr")
-        logits = self.model.scale * (z @ others.T)
-        if self.model.loss == "votes":
+        logits = self.model.params_.scale * (z @ others.T)
+        if self.model.params_.loss == "votes":
             return losses.votes(logits, Y, their_Y)
         profiles = their_Y.copy()
         profiles.data = self.rarity[profiles.indices]
@@ -107,13 +107,13 @@ class BatchObjective:
     def _to_targets(self, z: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
         assert self.targets is not None
         f_y = torch.from_numpy(self.targets[rows])
-        if self.model.loss == "smooth-l1":
+        if self.model.params_.loss == "smooth-l1":
             return losses.smooth_l1(z, f_y)
         Y = self.Y[rows]
         strangers = torch.from_numpy((Y @ Y.T).toarray() == 0)
         strangers.fill_diagonal_(False)
-        measure = losses.contrastive if self.model.loss == "contrastive" else losses.triplet
-        return measure(z, f_y, strangers, self.model.margin)
+        measure = losses.contrastive if self.model.params_.loss == "contrastive" else losses.triplet
+        return measure(z, f_y, strangers, self.model.params_.margin)
 
 
 class Partners:

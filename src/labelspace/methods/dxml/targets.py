@@ -19,21 +19,20 @@ if TYPE_CHECKING:
 
 def label_points(method: DXML, Y: csr_matrix, taxonomy: Taxonomy | None) -> np.ndarray:
     """V: DeepWalk on the label graph that the method wants."""
-    if method.graph == "cooccurrence":
-        measure = None if method.graph_weights == "none" else method.graph_weights
-        graph = cooccurrence_graph(Y, weights=measure, seed=method.seed)  # type: ignore[arg-type]
+    if method.params_.graph == "cooccurrence":
+        weights = method.params_.graph_weights
+        graph = cooccurrence_graph(Y, weights=weights, seed=method.params_.seed)
     elif taxonomy is None:
         raise InputError("graph='taxonomy' needs a taxonomy, and the data have none")
     else:
         graph = taxonomy_graph(taxonomy)
     vectors = deepwalk(
         graph,
-        method.dim,
-        walks=method.walks,
-        length=method.walk_length,
-        window=method.window,
-        seed=method.seed,
-        deterministic=method.deterministic,
+        method.params_.dim,
+        walks=method.params_.walks,
+        length=method.params_.walk_length,
+        window=method.params_.window,
+        seed=method.params_.seed,
     )
     return vectors[: Y.shape[1]]
 

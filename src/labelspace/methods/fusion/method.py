@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,11 +35,19 @@ from labelspace.methods.fusion.plan import (
     FEW_EXAMPLES,
     Clock,
     Step,
-    after_cut,
     plans,
 )
 from labelspace.methods.linear import Linear
-from labelspace.methods.parameters import SEED, Parameter, choice, integer, number, text
+from labelspace.methods.parameters import (
+    AUTO,
+    SEED,
+    VALIDATION,
+    choice,
+    having,
+    integer,
+    number,
+    text,
+)
 from labelspace.methods.registry import method_class, method_names
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
@@ -59,42 +67,43 @@ class Fusion(Method):
 
     name: ClassVar[str] = "fusion"
     summary: ClassVar[str] = "linear, neighbours and a learned space, weighed on held-out examples"
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "members": text("methods, separated by commas; auto: by the size of the data"),
-        "objective": choice(
-            "what the ranking is for: precision, rare labels, or sets of a good F1 for every label",
-            *("precision", "psp", "f1"),
-        ),
-        "budget": number(
-            "seconds that training may take: with auto, members are added while they fit; none: no "
-            "limit",
-            low=0.0,
-            none=True,
-        ),
-        "shortlist": integer("labels that each member lists", low=5, high=1000),
-        "validation": number("share cut off to learn the combination", low=0.001, high=0.5),
-        "ensemble": integer("copies of each member, each with a seed of its own", low=1),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        members: str = "auto",
-        objective: str = "precision",
-        budget: float | None = None,
-        shortlist: int = 20,
-        validation: float = 0.1,
-        ensemble: int = 1,
-        seed: int = 0,
-    ) -> None:
-        self.members = members
-        self.objective = objective
-        self.budget = budget
-        self.shortlist = shortlist
-        self.validation = validation
-        self.ensemble = ensemble
-        self.seed = seed
+    members: str = text(
+        "Names of the methods to combine, separated by commas.",
+        default=AUTO,
+        group="usual",
+        auto="by the size of the data",
+    )
+    objective: str = choice(
+        "What the ranking is optimised for: precision, propensity-scored precision (rare labels), "
+        "or label sets with a high F1 for every label.",
+        "precision",
+        "psp",
+        "f1",
+        default="precision",
+        group="usual",
+    )
+    budget: float | None = number(
+        "Time limit for training in seconds: with members=auto, members are added while they fit.",
+        default=None,
+        group="usual",
+        low=0.0,
+        none="no limit",
+    )
+    shortlist: int = integer(
+        "Number of candidate labels per member.", default=20, group="usual", low=5, high=1000
+    )
+    validation: float = having(
+        VALIDATION,
+        help="Share of the training examples to hold out for fitting the combination.",
+        default=0.1,
+        low=0.001,
+        auto=None,
+    )
+    ensemble: int = integer(
+        "Number of copies of each member, each with its own seed.", default=1, group="usual", low=1
+    )
+    seed: int = SEED
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -118,25 +127,41 @@ class Fusion(Method):
         """Name the kind of members that `auto` leaves out because torch is missing; "" if none."""
         return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        share = min(params["validation"], MOST_VALIDATED / max(1, shape.points))
+        # With a time limit, the members for which there is time: all of them at most.
+        longest = max(plans(params["members"], shape, params["budget"]), key=len)
+        return {"validation": share, "members": tuple(step.to_json() for step in longest)}
+
+    def check_resolved(self, resolved: Mapping[str, Any]) -> None:
+        members = resolved["members"]
+        expect(isinstance(members, tuple), "members is not a list")
+        for member in members:
+            expect(
+                isinstance(member, dict)
+                and member.keys() == {"method", "parameters", "reranks"}
+                and isinstance(member["method"], str),
+                "a member is not described by method, parameters and reranks",
+            )
+        super().check_resolved({**resolved, "members": AUTO})
+
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
-        share = _cut_share(self.validation, X.shape[0])
         if data.valid is None:
-            rows, cut = cut_apart(X, share, self.seed)
+            rows, cut = cut_apart(X, self.params_.validation, self.params_.seed)
         if data.valid is not None or Y[rows].nnz == 0:  # members need a label to learn
             rows, cut = np.arange(X.shape[0]), np.arange(0)
         held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
-        shape = Shape.of(X, Y)
-        shape = after_cut(shape, share) if len(cut) else shape
-        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data, shape)
+        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data, Shape.of(X, Y))
         rankings = self._rankings(held[0])
         sample_weight = 1.0 / family_sizes(held[0])
         given = held[1], Y[rows], sample_weight
         self.combiner_ = precise = Combiner.fit(rankings, *given)
-        if self.objective == "psp":
+        if self.params_.objective == "psp":
             self.combiner_ = Combiner.fit(rankings, *given, tail=True)
-        if self.objective != "precision":
-            self.combiner_.choose_tail_offset(self.objective, rankings, *given, precise)
+        if self.params_.objective != "precision":
+            self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, precise)
         if len(cut):
             self._learn_rest(X, Y, cut, data.taxonomy)
         for member, (_, _, can_rerank) in zip(self.members_, self.settings_, strict=True):
@@ -156,17 +181,19 @@ class Fusion(Method):
 
         Copies of the same members train side by side, a core each; they tell nothing on their way.
         """
-        clock = Clock(self.budget)
-        clock.look(*train, self.seed)
-        plan = self._plan(clock, shape)
+        clock = Clock(self.params_.budget)
+        clock.look(*train, self.params_.seed)
+        plan = [Step.from_json(member) for member in self.params_.members]
+        if self.params_.budget is not None:
+            plan = self._plan(clock, shape)
         self.settings_: list[tuple[str, dict[str, Any], bool]] = []
         self.members_: list[Method] = []
-        side_by_side = self.ensemble > 1 and self.budget is None
-        for place in range(self.ensemble * len(plan)):
+        side_by_side = self.params_.ensemble > 1 and self.params_.budget is None
+        for place in range(self.params_.ensemble * len(plan)):
             step, turn = plan[place % len(plan)], place // len(plan)
             if self.members_ and not clock.allows(step, self._again(step, train[0].shape[0])):
                 continue
-            seed = self.seed + step.settings.get("seed", 0) + 7919 * turn
+            seed = self.params_.seed + step.settings.get("seed", 0) + 7919 * turn
             settings = {**step.settings, "seed": seed}
             member = method_class(step.name)(**settings)
             if not side_by_side:
@@ -230,7 +257,7 @@ class Fusion(Method):
         settings = digest(member.name, sorted(member.get_params().items()))
         identity = f"{data.identity}-{place}-{settings}"
         # With a time budget, a resumed run may choose other settings: it then trains this anew.
-        suffix = "" if self.budget is None else f"-{settings[:6]}"
+        suffix = "" if self.params_.budget is None else f"-{settings[:6]}"
         own = listeners(data.callbacks, f"{place + 1}-{member.name}{suffix}")
         kept = next((found for at in own if (found := at.finished(identity)) is not None), None)
         if kept is not None:
@@ -256,7 +283,7 @@ class Fusion(Method):
         # Not `predict`, whose checks X has been through: for one example they cost as much again.
         found: list[Ranking] = []
         for member, (_, _, can_rerank) in zip(self.members_, self.settings_, strict=True):
-            k = min(self.shortlist, member.n_labels_)
+            k = min(self.params_.shortlist, member.n_labels_)
             if can_rerank:
                 found.append(member._rerank(X, listed_by_any(found)))
             else:
@@ -276,7 +303,7 @@ class Fusion(Method):
         X = checked_example(self, X, label)
 
         def odds(rows: csr_matrix) -> np.ndarray:
-            ranked = self._predict(rows, self.shortlist * len(self.members_))
+            ranked = self._predict(rows, self.params_.shortlist * len(self.members_))
             is_label = ranked.labels == label
             found = np.where(is_label, ranked.scores, 0.0).max(axis=1)
             last = np.where(ranked.labels >= 0, ranked.scores, np.inf).min(axis=1)
@@ -293,11 +320,15 @@ class Fusion(Method):
                 {"name": name, "weights": own}
                 for (name, _, _), own in zip(self.settings_, weights, strict=True)
             ],
-            "evenness": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
+            "tail_offset": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
         }
 
     def state(self) -> dict[str, np.ndarray]:
-        written = json.dumps(self.settings_).encode()
+        members = [
+            {"method": name, "reranks": reranks, **member.to_json()}
+            for member, (name, _, reranks) in zip(self.members_, self.settings_, strict=True)
+        ]
+        written = json.dumps(members).encode()
         arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
         for place, member in enumerate(self.members_):
             parts = _compacted(member)
@@ -305,50 +336,35 @@ class Fusion(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.settings_ = [tuple(step) for step in json.loads(bytes(arrays["members"]))]
-        self.combiner_ = Combiner.restore(arrays, len(self.settings_), self.n_labels_)
-        self.members_ = []
-        for place, (name, given, can_rerank) in enumerate(self.settings_):
+        documents = json.loads(bytes(arrays["members"]))
+        self.combiner_ = Combiner.restore(arrays, len(documents), self.n_labels_)
+        self.members_, self.settings_ = [], []
+        sizes = {"n_features": self.n_features_in_, "n_labels": self.n_labels_}
+        for place, document in enumerate(documents):
+            name, reranks = document["method"], document["reranks"]
             expect(name != self.name, "a member of the fusion is a fusion")
-            member = method_class(name).from_json(given)
-            member.check_parameters()
-            expect(
-                not can_rerank or (place > 0 and member.can_rerank),
-                f"{name} cannot rank candidates",
-            )
-            member.n_features_in_, member.n_labels_ = self.n_features_in_, self.n_labels_
-            member.load_state(widened(with_prefix(f"member.{place}.", arrays)))
-            self.members_.append(member)
+            cls = method_class(name)
+            expect(not reranks or (place > 0 and cls.can_rerank), f"{name} cannot rerank")
+            own = widened(with_prefix(f"member.{place}.", arrays))
+            self.members_.append(cls.restored(document, own, **sizes))
+            self.settings_.append((name, document["parameters"], bool(reranks)))
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        # `fit` plans by the examples that its own cut leaves, or by all of them.
-        cut = after_cut(shape, _cut_share(params["validation"], shape.points))
-        members = max(
-            (
-                _members_memory(plan, shape)
-                for planned in (shape, cut)
-                for plan in plans(params["members"], planned, params["budget"])
-            ),
-            key=lambda needs: sum(needs.values()),
-        )
+        members = _members_memory(params["members"], shape)
         return {
             "the cut, and near duplicates across it": 4 * shape.data_bytes + 12 * shape.features,
             **{purpose: params["ensemble"] * size for purpose, size in members.items()},
         }
 
 
-def _cut_share(validation: float, n_examples: int) -> float:
-    """The share of the examples that is held out to learn the combination."""
-    return min(validation, MOST_VALIDATED / max(1, n_examples))
-
-
-def _members_memory(plan: list[Step], shape: Shape) -> dict[str, int]:
-    """Bytes that the members of a plan need, by member and purpose."""
+def _members_memory(members: Sequence[Mapping[str, Any]], shape: Shape) -> dict[str, int]:
+    """Return the bytes that the members need, by member and purpose."""
     needs: Counter[str] = Counter()
-    for name, given, *_ in plan:
-        method = method_class(name)
-        of = method.memory(shape, method(**given).get_params())
+    for member in members:
+        name, method = member["method"], method_class(member["method"])
+        given = method(**member["parameters"]).get_params()
+        of = method.memory(shape, method.resolve(given, shape))
         needs.update({f"{name}: {purpose}": size for purpose, size in of.items()})
     return dict(needs)
 
@@ -367,7 +383,7 @@ def fitted_state(
     valid_Y: csr_matrix | None = None,
     history: bool = False,
 ) -> dict[str, np.ndarray]:
-    """What a member of this name and these settings learns: a task for an engine."""
+    """Return the state of a fitted member of this name and these settings: a task of an engine."""
     name, settings, _ = item
     valid = None if valid_X is None else (valid_X, valid_Y)
     callbacks = [History()] if history else []
@@ -377,14 +393,16 @@ def fitted_state(
 
 def finished_state(member: Method) -> dict[str, np.ndarray]:
     """Return the state of a fitted member with its history, which a state is without."""
-    history = json.dumps(getattr(member, "history_", None)).encode()
-    return {**member.state(), "history": np.frombuffer(history, np.uint8)}
+    written = {"history": getattr(member, "history_", None), **member.to_json()}
+    document = np.frombuffer(json.dumps(written).encode(), np.uint8)
+    return {**member.state(), "document": document}
 
 
 def take_finished(member: Method, arrays: Mapping[str, np.ndarray]) -> None:
     """Give a member what `finished_state` returned."""
     state = dict(arrays)
-    history = json.loads(bytes(state.pop("history")))
-    if history is not None:
-        member.history_ = history
-    member.load_state(state)
+    document = json.loads(bytes(state.pop("document")))
+    if document["history"] is not None:
+        member.history_ = document["history"]
+    sizes = {"n_features": member.n_features_in_, "n_labels": member.n_labels_}
+    member.__dict__ |= vars(type(member).restored(document, state, **sizes))

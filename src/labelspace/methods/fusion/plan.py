@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.components.holdout import cut_size
 from labelspace.components.training_data import Shape
-from labelspace.methods.linear import usual_negatives
 from labelspace.methods.registry import method_class
 
 FEW_EXAMPLES, MANY_EXAMPLES = 30_000, 300_000
@@ -22,7 +20,8 @@ SAMPLE, WARM_UP = 2000, 50
 TREES: dict[str, Any] = {"tree": "kmeans", "loss": "squared_hinge", "C": 1.0, "beam": 7}
 # Raw neighbours would cost more than all else of an answer; 64 dimensions say as much as 160.
 SPACE: dict[str, Any] = {
-    "ensemble": 1, "raw": False, "dim": 160, "reduce": 64, "more_epochs": 0, "search": "clusters",
+    "ensemble": 1, "raw_neighbours": False, "dim": 160, "reduced_dim": 64, "update_epochs": 0,
+    "search": "clusters",
     "neighbours": 50, "recall": 0.97,
 }  # fmt: skip
 SPACE_STEPS, SPACE_BATCH = 600, 512
@@ -52,17 +51,14 @@ class Step(NamedTuple):
     can_rerank: bool = False
     seconds: float = 0.0
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` needs; cost and seconds are left out."""
+        return {"method": self.name, "parameters": self.settings, "reranks": self.can_rerank}
 
-def after_cut(shape: Shape, share: float) -> Shape:
-    """The shape of what is left to train on when this share of the examples is held out."""
-    points = shape.points - cut_size(share, shape.points)
-    left = points / max(1, shape.points)
-    return replace(
-        shape,
-        points=points,
-        feature_nnz=round(left * shape.feature_nnz),
-        label_nnz=round(left * shape.label_nnz),
-    )
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Step:
+        """Return the member that `to_json` described."""
+        return cls(document["method"], document["parameters"], can_rerank=document["reranks"])
 
 
 def plans(members: str, shape: Shape, seconds: float | None) -> list[list[Step]]:
@@ -89,7 +85,7 @@ def steps(members: str, shape: Shape) -> list[Step]:
     if members.strip() != "auto":
         return [Step(name.strip(), {}) for name in members.split(",")]
     fits = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
-    negatives = usual_negatives(shape)
+    negatives = _linear_negatives(shape)
     if negatives != "hard":
         linear = Step("linear", {"negatives": negatives}, LINEAR_COST[negatives])
         return [linear, space(shape.points) if fits else neighbours(shape)]
@@ -109,7 +105,7 @@ def steps(members: str, shape: Shape) -> list[Step]:
 def shorter(shape: Shape) -> list[Step]:
     """Where time is short for the members that suit the data: each is worth less than the last."""
     tree = Step("hierarchicalxc", {**TREES, "ensemble": 1}, TREE_COST)
-    negatives = usual_negatives(shape)
+    negatives = _linear_negatives(shape)
     linear = Step("linear", {"negatives": negatives}, LINEAR_COST[negatives])
     few = [neighbours(shape), tree, linear]
     return [*few, space(shape.points)] if find_spec("torch") else few
@@ -144,6 +140,12 @@ def briefer(plan: list[Step]) -> list[list[Step]]:
     return [[brief(step, share) for step in plan] for share in (0.5, 0.25)]
 
 
+def _linear_negatives(shape: Shape) -> str:
+    """Return the kind of negatives that `linear` uses on data of this shape."""
+    linear = method_class("linear")
+    return str(linear.resolve(linear().get_params(), shape)["negatives"])
+
+
 def has_dense(shape: Shape) -> bool:
     """Whether there are dense features beside sparse ones."""
     return COMMON_FEATURES <= shape.common_features <= shape.features / 2
@@ -151,7 +153,7 @@ def has_dense(shape: Shape) -> bool:
 
 def neighbours(shape: Shape) -> Step:
     """By sparse features alone if there are dense ones, which make every example a neighbour."""
-    return Step("knn", {"common": 0.5} if has_dense(shape) else {}, NEIGHBOURS_COST)
+    return Step("knn", {"max_document_frequency": 0.5} if has_dense(shape) else {}, NEIGHBOURS_COST)
 
 
 def space(n_examples: int) -> Step:

@@ -29,23 +29,25 @@ from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import parts_of
 from labelspace.components.neighbour_blend import NeighbourBlend
-from labelspace.components.training_counts import TrainingCounts, batch_of, dimension, row_lr_scale
+from labelspace.components.training_counts import TrainingCounts, batch_of, row_lr_scale
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method
 from labelspace.methods.explanation import Explanation, checked_example
+from labelspace.methods.glas.defaults import resolve
 from labelspace.methods.glas.explain import explain
 from labelspace.methods.glas.objective import BatchObjective
 from labelspace.methods.glas.update import grow, passes_to_grow
 from labelspace.methods.parameters import (
+    AUTO,
     BATCH_SIZE,
+    FEATURE_DAMPING,
     KEEP,
     METRIC,
     PATIENCE,
-    RARE,
     SEED,
     VALIDATION,
-    Parameter,
+    Auto,
     choice,
     flag,
     integer,
@@ -63,8 +65,6 @@ from labelspace.search.inner_product import build_index, check_search, index_byt
 from labelspace.search.tuning import TYPICAL, evenly
 from labelspace.search.voters import Voters, voter_bytes
 
-REGULARISERS = ("none", "spread-out", "laplacian", "glas", "gravity")
-
 
 class GLaS(Method):
     """Examples and labels in one space, ranked by inner product."""
@@ -72,131 +72,129 @@ class GLaS(Method):
     name: ClassVar[str] = "glas"
     can_update: ClassVar[bool] = True
     summary: ClassVar[str] = "neural embedding with a label-graph regulariser, inner-product search"
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "dim": integer(
-            "dimension of the space; none: 512, or 1024 above 25,000 labels",
-            low=1,
-            high=4096,
-            none=True,
-        ),
-        "hidden": layers("widths of hidden ReLU layers; none is a linear map"),
-        "loss": choice("what a batch is trained on", "binary", "softmax", "margin", "mined-margin"),
-        "margin": number("of the margin losses", low=0.0),
-        "hardest": integer("negatives that the mined margin loss looks at", low=1),
-        "negatives": choice(
-            "labels scored beside a batch's own", "in-batch", "uniform", "frequency", "hard", "all"
-        ),
-        "n_negatives": integer("how many of them", low=0),
-        "regulariser": choice("on the label vectors", *REGULARISERS),
-        "lam": number("weight of the regulariser", low=0.0),
-        "target": choice(
-            "co-occurrence measure of glas", "arithmetic", "geometric", "jaccard", "pmi"
-        ),
-        "keep": KEEP,
-        "rare": RARE,
-        "scale": number("where the trained scale of inner products begins", low=0.1),
-        "weight_norm": flag("of the sparse layer; hidden layers always have it"),
-        "unit_inputs": flag("examples have length 1"),
-        "unit_labels": flag("label vectors have length 1"),
-        "prior": flag("a trained bias a label, begun at its log odds"),
-        "init": choice("where label vectors begin", "centroid", "random"),
-        "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": BATCH_SIZE,
-        "lr": number("learning rate of Adam", low=0.0),
-        "patience": PATIENCE,
-        "validation": VALIDATION,
-        "metric": METRIC,
-        "neighbours": integer("training examples that vote; 0: none, as in the paper", low=0),
-        "precision": choice("of the product of examples and labels", "float32", "bfloat16"),
-        "recall": number(
-            "share of the best 5 labels that search must find; none: 0.95 if examples vote, who "
-            "name what it misses, else 0.998",
-            low=0.5,
-            high=1.0,
-            none=True,
-        ),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        dim: int | None = None,
-        hidden: tuple[int, ...] = (),
-        loss: str = "binary",
-        margin: float = 1.0,
-        hardest: int = 10,
-        negatives: str = "uniform",
-        n_negatives: int = 1000,
-        regulariser: str = "glas",
-        lam: float = 0.1,
-        target: str = "arithmetic",
-        keep: float = 0.8,
-        rare: float | None = None,
-        scale: float = 20.0,
-        weight_norm: bool = False,
-        unit_inputs: bool = True,
-        unit_labels: bool = True,
-        prior: bool = True,
-        init: str = "centroid",
-        epochs: int = 8,
-        batch_size: int | None = None,
-        lr: float = 0.004,
-        patience: int = 2,
-        validation: float | None = None,
-        metric: str = "nDCG@5",
-        neighbours: int = 10,
-        precision: str = "float32",
-        recall: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.dim = dim
-        self.hidden = hidden
-        self.loss = loss
-        self.margin = margin
-        self.hardest = hardest
-        self.negatives = negatives
-        self.n_negatives = n_negatives
-        self.regulariser = regulariser
-        self.lam = lam
-        self.target = target
-        self.keep = keep
-        self.rare = rare
-        self.scale = scale
-        self.weight_norm = weight_norm
-        self.unit_inputs = unit_inputs
-        self.unit_labels = unit_labels
-        self.prior = prior
-        self.init = init
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.patience = patience
-        self.validation = validation
-        self.metric = metric
-        self.neighbours = neighbours
-        self.precision = precision
-        self.recall = recall
-        self.seed = seed
+    dim: int | Auto = integer(
+        "Dimension of the space.",
+        default=AUTO,
+        group="usual",
+        low=1,
+        high=4096,
+        auto="512, or 1024 above 25,000 labels",
+    )
+    hidden: tuple[int, ...] | None = layers(
+        "Widths of hidden ReLU layers of the encoder.",
+        default=None,
+        group="paper",
+        none="the encoder is linear",
+    )
+    loss: str = choice(
+        "Loss of a batch.",
+        "binary",
+        "softmax",
+        "margin",
+        "mined-margin",
+        default="binary",
+        group="paper",
+    )
+    margin: float = number("Margin of the margin losses.", default=1.0, group="paper", low=0.0)
+    hardest: int = integer(
+        "Number of highest-scoring negatives in the mined margin loss.",
+        default=10,
+        group="paper",
+        low=1,
+    )
+    negatives: str = choice(
+        "How to sample the labels that are scored beside those of the batch.",
+        "in-batch",
+        "uniform",
+        "frequency",
+        "hard",
+        "all",
+        default="uniform",
+        group="paper",
+    )
+    n_negatives: int = integer("Number of sampled labels per batch.", default=1000, low=0)
+    regulariser: str = choice(
+        "Regulariser of the label vectors.",
+        "none",
+        "spread-out",
+        "laplacian",
+        "glas",
+        "gravity",
+        default="glas",
+        group="paper",
+    )
+    lam: float = number("Weight of the regulariser.", default=0.1, group="paper", low=0.0)
+    target: str = choice(
+        "Co-occurrence measure that the GLaS regulariser approximates.",
+        "arithmetic",
+        "geometric",
+        "jaccard",
+        "pmi",
+        default="arithmetic",
+        group="paper",
+    )
+    keep: float = KEEP
+    feature_damping: float | Auto | None = FEATURE_DAMPING
+    scale: float = number(
+        "Initial value of the trained scale of inner products.", default=20.0, low=0.1
+    )
+    unit_inputs: bool = flag(
+        "Scale the examples' vectors to length 1.", default=True, group="paper"
+    )
+    unit_labels: bool = flag("Scale the label vectors to length 1.", default=True, group="paper")
+    prior: bool = flag("Train a bias per label, initialised at its log odds.", default=True)
+    init: str = choice(
+        "Initial label vectors: centroids of the labels' examples, or random.",
+        "centroid",
+        "random",
+        default="centroid",
+    )
+    epochs: int = integer(
+        "Maximum number of passes over the training data.", default=8, group="usual", low=1
+    )
+    batch_size: int | Auto = BATCH_SIZE
+    lr: float = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0)
+    patience: int = PATIENCE
+    validation: float | Auto = VALIDATION
+    metric: str = METRIC
+    neighbours: int = integer(
+        "Number of nearest training examples that vote beside the labels' scores; 0, as in the "
+        "paper, ranks by the labels' scores alone.",
+        default=10,
+        group="usual",
+        low=0,
+    )
+    recall: float | Auto = number(
+        "Share of the best 5 labels that approximate search has to find.",
+        default=AUTO,
+        group="usual",
+        low=0.5,
+        high=1.0,
+        auto="0.95 if training examples vote, which add what search misses, else 0.998",
+    )
+    seed: int = SEED
+
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, numbers = parts_of(data, self.validation, self.seed)
-        rng = np.random.default_rng([self.seed, X.shape[1]])
+        X, Y, valid, numbers = parts_of(data, self.params_.validation, self.params_.seed)
+        rng = np.random.default_rng([self.params_.seed, X.shape[1]])
         self.counts_ = TrainingCounts.of(X, Y)
-        self.dim_ = dimension(self.dim, int(np.count_nonzero(self.counts_.labels)))
-        check_search(Y.shape[1], self.dim_ + 1)
+        check_search(Y.shape[1], self.params_.dim + 1)
         self.encoder_ = Encoder.fresh(
-            *(X.shape[1], (*self.hidden, self.dim_), rng),
-            row_lr_scale=row_lr_scale(self.rare, self.counts_.features, self.counts_.labels),
-            weight_norm=self.weight_norm,
+            *(X.shape[1], (*self.params_.hidden, self.params_.dim), rng),
+            row_lr_scale=row_lr_scale(self.params_.feature_damping, self.counts_.features),
         )
         self.table_ = RowTable(self._first_vectors(X, Y, rng))
-        bias = self.counts_.log_odds() if self.prior else np.zeros(Y.shape[1], np.float32)
-        self.bias_ = torch.from_numpy(bias).requires_grad_(self.prior)
-        self.scale_ = torch.tensor(float(self.scale), requires_grad=True)
+        bias = self.counts_.log_odds() if self.params_.prior else np.zeros(Y.shape[1], np.float32)
+        self.bias_ = torch.from_numpy(bias).requires_grad_(self.params_.prior)
+        self.scale_ = torch.tensor(float(self.params_.scale), requires_grad=True)
         score = None if valid is None else lambda: self._score(*valid, Y)
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
-        self.history_ = self.train(BatchObjective(self, X, Y), data, self.epochs, score)
+        self.history_ = self.train(BatchObjective(self, X, Y), data, self.params_.epochs, score)
         self.encoder_.fold()
         self._finish(X, Y, valid)
         if valid is not None and data.valid is None:  # nobody is left out of the vote
@@ -211,14 +209,15 @@ class GLaS(Method):
         data: TrainingData,
         epochs: int,
         score: Callable[[], float] | None = None,
+        batch_size: int | None = None,
     ) -> list[dict[str, float]]:
         """Minimise the objective over its examples; returns the history."""
         trainer = Trainer(
             epochs=epochs,
-            batch_size=batch_of(self.batch_size, objective.X.shape[0]),
-            seed=self.seed,
+            batch_size=batch_size or self.params_.batch_size,
+            seed=self.params_.seed,
             schedule="linear",
-            patience=self.patience,
+            patience=self.params_.patience,
             # The objective first: a checkpoint holds what it did at the end of an epoch.
             callbacks=[objective, *data.callbacks],
             identity=data.identity,
@@ -234,18 +233,18 @@ class GLaS(Method):
         z = None if valid is None else self.embed(valid[0])
         queries = None if z is None else self._queries(z)
         voters = None
-        if self.neighbours:
-            voters = Voters.build(self.embed, X, Y, self.seed, z)
+        if self.params_.neighbours:
+            voters = Voters.build(self.embed, X, Y, self.params_.seed, z)
         typical = None
         if queries is not None:  # examples of training, too, where few were cut off
             more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
             typical = np.concatenate([queries, self.queries(X[more])])
-        self.blend_ = NeighbourBlend(self.build_index(typical), voters, self.neighbours)
+        self.blend_ = NeighbourBlend(self.build_index(typical), voters, self.params_.neighbours)
         if valid is not None and z is not None and queries is not None:
             held = valid[1]
             self.blend_.fit(
                 *(z, queries, held),
-                lambda *best: measure(self.metric, Ranking(*best), held, Y),
+                lambda *best: measure(self.params_.metric, Ranking(*best), held, Y),
             )
 
     def _add_voters(self, X: csr_matrix, Y: csr_matrix) -> None:
@@ -256,10 +255,14 @@ class GLaS(Method):
         """See `glas_growth`: the space keeps its shape, and rows move as far as is new of them."""
         X, Y = as_csr(data.X), data.Y
         objective = grow(self, X, Y)
-        self.train(objective, data, passes_to_grow(self, X.shape[0]))
+        batch_size = self.batch_size
+        if batch_size == AUTO:
+            batch_size = batch_of(None, X.shape[0])
+        epochs = passes_to_grow(self.params_.epochs, X.shape[0], batch_size)
+        self.train(objective, data, epochs, batch_size=batch_size)
         before, voters = self.blend_.index, self.blend_.voters
         typical = self.queries(X)
-        if voters is not None and self.unit_inputs:  # what is kept of the examples before
+        if voters is not None and self.params_.unit_inputs:  # what is kept of the examples before
             old = voters.points(evenly(len(voters), max(0, TYPICAL - len(typical))))
             typical = np.concatenate([typical, self._queries(old)])
         index = self.blend_.index = self.build_index(typical, at_least=before)
@@ -270,21 +273,24 @@ class GLaS(Method):
 
     def _first_vectors(self, X: csr_matrix, Y: csr_matrix, rng: np.random.Generator) -> np.ndarray:
         """Centroids of the labels' examples, or random; labels without examples are random."""
-        vectors = unit_array(rng.standard_normal((Y.shape[1], self.dim_), np.float32))
-        if self.init == "centroid":
+        vectors = unit_array(rng.standard_normal((Y.shape[1], self.params_.dim), np.float32))
+        if self.params_.init == "centroid":
             centroids = np.asarray(Y.T @ unit_array(self.encoder_.encode(X)), np.float32)
             found = np.abs(centroids).max(axis=1) > 0
             vectors[found] = unit_array(centroids[found])
         return vectors
 
     def _optimiser(self) -> OptimiserGroup:
-        tables = {"encoder": (self.encoder_.first, self.lr), "labels": (self.table_, self.lr)}
+        tables = {
+            "encoder": (self.encoder_.first, self.params_.lr),
+            "labels": (self.table_, self.params_.lr),
+        }
         dense = [
             {"params": [self.scale_], "lr": 0.01},
-            {"params": self.encoder_.dense_parameters(), "lr": self.lr / 5},
+            {"params": self.encoder_.dense_parameters(), "lr": self.params_.lr / 5},
         ]
-        if self.prior:
-            dense.append({"params": [self.bias_], "lr": self.lr})
+        if self.params_.prior:
+            dense.append({"params": [self.bias_], "lr": self.params_.lr})
         adam = torch.optim.Adam([group for group in dense if group["params"]])
         return OptimiserGroup({"rows": RowOptimiser(tables), "dense": TorchOptimiser(adam)})
 
@@ -299,12 +305,12 @@ class GLaS(Method):
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points in the space, (n, dim)."""
         z = self.encoder_.encode(as_csr(X))
-        return unit_array(z) if self.unit_inputs else z
+        return unit_array(z) if self.params_.unit_inputs else z
 
     @property
     def label_vectors_(self) -> np.ndarray:
         """The labels' points in the space, (labels, dim)."""
-        return unit_array(self.table_.weight) if self.unit_labels else self.table_.weight
+        return unit_array(self.table_.weight) if self.params_.unit_labels else self.table_.weight
 
     def queries(self, X: csr_matrix) -> np.ndarray:
         """The examples' points as `build_index`'s vectors meet them."""
@@ -327,18 +333,16 @@ class GLaS(Method):
         at_least: InnerProductIndex | None = None,
     ) -> InnerProductIndex:
         """An index over the labels as they are now: <query, vector> is h(x)_l."""
-        # Approximate search misses rare labels first, and those are what votes bring back.
-        recall = recall or self.recall or (0.95 if self.neighbours else 0.998)
         return build_index(
             self._search_vectors(),
-            recall=recall,
-            seed=self.seed,
+            recall=recall or self.params_.recall,
+            seed=self.params_.seed,
             queries=queries,
             at_least=at_least,
         )
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        return measure(self.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, Y_train)
+        return measure(self.params_.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, Y_train)
 
     def _rank_exactly(self, X: csr_matrix, k: int) -> Ranking:
         """Rank by the vectors of the moment, without votes; scores are not calibrated."""
@@ -388,7 +392,6 @@ class GLaS(Method):
         )
         expect(holds, "the vectors of the labels do not fit the encoder")
         self.table_ = RowTable.frozen(arrays["labels"])
-        self.dim_ = self.table_.weight.shape[1]
         self.bias_ = torch.from_numpy(np.array(arrays["bias"]))
         self.scale_ = torch.from_numpy(np.array(arrays["scale"]))
         index = restore_index(self._search_vectors(), with_prefix("index.", arrays))
@@ -397,15 +400,15 @@ class GLaS(Method):
         self.blend_ = NeighbourBlend(
             index,
             Voters.restore(voters, *self.table_.weight.shape) if voters else None,
-            self.neighbours,
+            self.params_.neighbours,
             arrays["blend"],
         )
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        dim = dimension(params["dim"], shape.labels)
+        dim = params["dim"]
         first = (*params["hidden"], dim)[0]
-        batch = batch_of(params["batch_size"], shape.points)
+        batch = params["batch_size"]
         drawn = 8 * batch + params["n_negatives"]
         candidates = shape.labels if params["negatives"] == "all" else min(drawn, shape.labels)
         needs = {

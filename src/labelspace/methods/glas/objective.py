@@ -35,28 +35,28 @@ class BatchObjective(Callback):
     def __init__(self, model: GLaS, X: csr_matrix, Y: csr_matrix) -> None:
         self.model, self.X, self.Y = model, X, Y
         self.hard: torch.Tensor | None = None
-        if model.negatives == "hard":
+        if model.params_.negatives == "hard":
             self.hard = torch.full((X.shape[0], HARD), -1, dtype=torch.int32)
-        self.sampler = CandidateSampler(Y, model.negatives, model.n_negatives)  # type: ignore[arg-type]
+        self.sampler = CandidateSampler(Y, model.params_.negatives, model.params_.n_negatives)
         self.graph = None
-        if model.lam > 0 and model.regulariser in ("glas", "laplacian"):
-            self.graph = CooccurrenceTarget(Y, model.target, seed=model.seed)  # type: ignore[arg-type]
+        if model.params_.lam > 0 and model.params_.regulariser in ("glas", "laplacian"):
+            self.graph = CooccurrenceTarget(Y, model.params_.target, seed=model.params_.seed)
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         model = self.model
         X, Y = self.X[batch.rows], self.Y[batch.rows]
-        if model.keep < 1:
-            kept = batch.rng.random(X.nnz, np.float32) < model.keep
-            X.data = np.where(kept, X.data / np.float32(model.keep), np.float32(0.0))
+        if model.params_.keep < 1:
+            kept = batch.rng.random(X.nnz, np.float32) < model.params_.keep
+            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
             X.eliminate_zeros()
         z = model.encoder_(X)
-        z = unit(z) if model.unit_inputs else z
+        z = unit(z) if model.params_.unit_inputs else z
         z, Y = self.beside(z, Y, batch.rng)
         candidates = self.sampler.draw(Y, batch.rng, self._hard_of(batch))
         vectors = model.table_.rows(candidates.labels)
-        vectors = unit(vectors) if model.unit_labels else vectors
-        logits = times_scalar(model.scale_, _product(z, vectors, model.precision))
-        if model.prior:
+        vectors = unit(vectors) if model.params_.unit_labels else vectors
+        logits = times_scalar(model.scale_, z @ vectors.T)
+        if model.params_.prior:
             logits = logits + model.bias_[torch.from_numpy(candidates.labels)]
         loss = self._loss(logits, Y, candidates, batch.rng)
         return loss + self.penalty(z, vectors, Y, candidates)
@@ -74,9 +74,10 @@ class BatchObjective(Callback):
         self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
     ) -> torch.Tensor:
         """lam times the regulariser; zero where there is none."""
-        if self.model.lam == 0 or self.model.regulariser == "none":
+        if self.model.params_.lam == 0 or self.model.params_.regulariser == "none":
             return torch.zeros(())
-        return self.model.lam * self._regulariser(z, vectors, Y, candidates)
+        weight: float = self.model.params_.lam
+        return weight * self._regulariser(z, vectors, Y, candidates)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """What a resumed run needs of the objective."""
@@ -112,14 +113,16 @@ class BatchObjective(Callback):
         rows = torch.from_numpy(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)))
         columns = torch.from_numpy(candidates.columns(Y.indices))
         inclusion = torch.from_numpy(candidates.inclusion)
-        if model.loss == "binary":
+        if model.params_.loss == "binary":
             return losses.binary_loss(logits, rows, columns, negative_weights=1.0 / inclusion)
-        if model.loss == "softmax":
+        if model.params_.loss == "softmax":
             return losses.softmax_loss(logits, rows, columns, log_q=torch.log(inclusion))
         sampled = torch.from_numpy(_one_positive(Y, candidates, rng))
-        if model.loss == "margin":
-            return losses.margin_loss(logits, rows, columns, sampled, model.margin)
-        return losses.mined_margin_loss(logits, rows, columns, sampled, model.margin, model.hardest)
+        if model.params_.loss == "margin":
+            return losses.margin_loss(logits, rows, columns, sampled, model.params_.margin)
+        return losses.mined_margin_loss(
+            logits, rows, columns, sampled, model.params_.margin, model.params_.hardest
+        )
 
     def _regulariser(
         self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
@@ -128,7 +131,7 @@ class BatchObjective(Callback):
         labels, counts = np.unique(Y.indices, return_counts=True)
         labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MOST_REGULARISED]])
         V = vectors[torch.from_numpy(candidates.columns(labels))]
-        kind = self.model.regulariser
+        kind = self.model.params_.regulariser
         if kind == "spread-out":
             return regularisers.spread_out(V)
         if kind == "gravity":
@@ -136,13 +139,6 @@ class BatchObjective(Callback):
         assert self.graph is not None
         U = regularisers.sparse_tensor(self.graph.sparse_submatrix(labels))
         return (regularisers.glas if kind == "glas" else regularisers.graph_laplacian)(V, U)
-
-
-def _product(z: torch.Tensor, vectors: torch.Tensor, precision: str) -> torch.Tensor:
-    """Inner products; bfloat16 pays where the processor multiplies it in hardware."""
-    if precision == "bfloat16":
-        return (z.bfloat16() @ vectors.bfloat16().T).float()
-    return z @ vectors.T
 
 
 def _one_positive(Y: csr_matrix, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace.components.training_counts import batch_of
 from labelspace.methods.glas.objective import BatchObjective
 from labelspace.nn.encoder import unit, unit_array
 from labelspace.nn.row_tables import RowTable, SparseLinear
@@ -47,21 +46,21 @@ def grow(model: GLaS, X: csr_matrix, Y: csr_matrix) -> ShapeKeeper:
     row_lr_scale = _new_share(np.pad(before.labels, (0, len(added))), after.labels)
     model.table_ = RowTable(np.concatenate([known, added]), row_lr_scale)
     bias = model.bias_.detach().numpy()
-    if model.prior:  # what training added to the log odds stays; new labels get its mean
+    if model.params_.prior:  # what training added to the log odds stays; new labels get its mean
         learned = bias - before.log_odds()
         bias = after.log_odds() + np.pad(learned, (0, len(added)), constant_values=learned.mean())
     else:
         bias = np.zeros(len(after.labels), np.float32)
-    model.bias_ = torch.from_numpy(bias.astype(np.float32)).requires_grad_(model.prior)
+    model.bias_ = torch.from_numpy(bias.astype(np.float32)).requires_grad_(model.params_.prior)
     model.scale_ = model.scale_.clone().detach().requires_grad_()
     model.counts_ = after
     return ShapeKeeper(model, X, Y, known)
 
 
-def passes_to_grow(model: GLaS, n_examples: int) -> int:
+def passes_to_grow(epochs: int, n_examples: int, batch_size: int) -> int:
     """Half of the passes of a first training; more where they would be a few steps in all."""
-    steps = -(-n_examples // batch_of(model.batch_size, n_examples))
-    return max(1, model.epochs // 2, -(-LEAST_STEPS // steps))
+    steps = -(-n_examples // batch_size)
+    return max(1, epochs // 2, -(-LEAST_STEPS // steps))
 
 
 class ShapeKeeper(BatchObjective):
@@ -71,10 +70,12 @@ class ShapeKeeper(BatchObjective):
         super().__init__(model, X, Y)
         self.known = known
         # Points in the space say nothing of an example's length before it was made 1.
-        self.old = model.blend_.voters if model.unit_inputs else None
+        self.old = model.blend_.voters if model.params_.unit_inputs else None
         if self.old is not None:
             both = vstack([self._old_labels(slice(None)), Y], format="csr")
-            self.sampler = CandidateSampler(both, model.negatives, model.n_negatives)  # type: ignore[arg-type]
+            self.sampler = CandidateSampler(
+                both, model.params_.negatives, model.params_.n_negatives
+            )
 
     def beside(
         self, z: torch.Tensor, Y: csr_matrix, rng: np.random.Generator
@@ -101,7 +102,7 @@ class ShapeKeeper(BatchObjective):
             return penalty
         held = held[:: max(1, len(held) // MOST_HELD)]
         before = torch.from_numpy(self.known[candidates.labels[held]])
-        before = unit(before) if self.model.unit_labels else before
+        before = unit(before) if self.model.params_.unit_labels else before
         now = vectors[torch.from_numpy(held)]
         change = ((now @ now.T - before @ before.T) ** 2).mean()
         return penalty + SHAPE_WEIGHT * change
@@ -109,8 +110,8 @@ class ShapeKeeper(BatchObjective):
 
 def _placed(model: GLaS, X: csr_matrix, Y: csr_matrix) -> np.ndarray:
     """New labels at the centroids of their examples; at random where they have none."""
-    drawn = np.random.default_rng([model.seed, Y.shape[1]]).standard_normal(
-        (Y.shape[1], model.dim_), np.float32
+    drawn = np.random.default_rng([model.params_.seed, Y.shape[1]]).standard_normal(
+        (Y.shape[1], model.params_.dim), np.float32
     )
     vectors = unit_array(drawn)
     if Y.nnz:

@@ -35,15 +35,26 @@ from labelspace.classifiers.tree_networks import (
 from labelspace.classifiers.tree_search import Classifiers, Search, averaged, find_labels
 from labelspace.classifiers.tree_weights import NO_LINEAR, Linear, check_linear, lay_out
 from labelspace.components.calibration import AS_IT_IS, fit_line, log_odds, probabilities_of_shares
+from labelspace.components.holdout import cut_validation
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method
-from labelspace.methods.hierarchicalxc.calibration import LOOKED_AT, SURE, cut
+from labelspace.methods.hierarchicalxc.defaults import MANY_LABELS, resolve
 from labelspace.methods.hierarchicalxc.inputs import INPUTS, Inputs, fit_encoder
-from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
+from labelspace.methods.parameters import (
+    AUTO,
+    SEED,
+    VALIDATION,
+    Auto,
+    choice,
+    having,
+    integer,
+    layers,
+    number,
+)
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, kept_blocks, teller
 
@@ -53,9 +64,8 @@ if TYPE_CHECKING:
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
-USUAL_C: Mapping[Loss, float] = {"logistic": 6.0, "squared_hinge": 0.5}
-MANY_LABELS = 10_000  # above, a label has few examples, and losses weigh twice that
-LEAF_SIZE, FLAT = 100, 200  # so few labels gain nothing from a tree
+LOOKED_AT = 20  # labels per held-out example that calibration uses
+SURE = 1e-6  # rounding may give 1, which has no log odds
 CANDIDATES = 50  # labels that each tree of several names
 FEW_EXAMPLES = 20_000  # up to here it is trained again on all, those held out included
 
@@ -65,85 +75,88 @@ class HierarchicalXC(Method):
 
     name: ClassVar[str] = "hierarchicalxc"
     summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "tree": choice(
-            "how labels are put into a tree; mixed: the first by average link, the second too for "
-            "more than 10,000 labels, others by kmeans",
-            *("mixed", *TREE_KINDS),
-        ),
-        "fanout": integer("parts into which a balanced split divides", low=2),
-        "leaf_size": integer(
-            "labels that are not divided further; none: 100, and up to 200 labels form no tree",
-            low=2,
-            none=True,
-        ),
-        "inputs": choice("what classifiers see: features, a dense code of them, or both", *INPUTS),
-        "layers": layers("widths of the encoder that makes the code, the code last"),
-        "epochs": integer("passes that train an autoencoder of several layers", low=1),
-        "node_hidden": integer(
-            "width of the hidden layer of networks that judge the code, one a node; 0: linear",
-            low=0,
-        ),
-        "loss": choice(
-            "of the classifiers; both: logistic in the first tree, squared hinge in others", *LOSSES
-        ),
-        "C": number(
-            "weight of the losses against large weights; none: logistic 6, squared hinge 0.5, and "
-            "twice that for more than 10,000 labels",
-            low=1e-6,
-            none=True,
-        ),
-        "prune": number("weights of linear classifiers below it are dropped", low=0.0),
-        "search": choice("for the best labels; hard is the paper's way", *SEARCHES),
-        "beam": integer("nodes of a level that beam search opens", low=1),
-        "threshold": number("probability at which hard search goes on", low=1e-6, high=1.0),
-        "ensemble": integer("trees, each by a seed of its own, whose answers are averaged", low=1),
-        "validation": number(
-            "share held out to calibrate scores, 2,000 examples at most; 0: scores are path "
-            "probabilities, none: 500 examples, a tenth of few",
-            low=0.0,
-            high=0.5,
-            none=True,
-        ),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        tree: str = "mixed",
-        fanout: int = 16,
-        leaf_size: int | None = None,
-        inputs: str = "raw",
-        layers: tuple[int, ...] = (256,),
-        epochs: int = 10,
-        node_hidden: int = 0,
-        loss: str = "both",
-        C: float | None = None,
-        prune: float = 0.1,
-        search: str = "beam",
-        beam: int = 10,
-        threshold: float = 0.5,
-        ensemble: int = 3,
-        validation: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.tree = tree
-        self.fanout = fanout
-        self.leaf_size = leaf_size
-        self.inputs = inputs
-        self.layers = layers
-        self.epochs = epochs
-        self.node_hidden = node_hidden
-        self.loss = loss
-        self.C = C
-        self.prune = prune
-        self.search = search
-        self.beam = beam
-        self.threshold = threshold
-        self.ensemble = ensemble
-        self.validation = validation
-        self.seed = seed
+    tree: str = choice(
+        "How labels are clustered into a tree; mixed: the first tree by average link, the second "
+        "too above 10,000 labels, others by balanced k-means.",
+        "mixed",
+        *TREE_KINDS,
+        default="mixed",
+        group="usual",
+    )
+    fanout: int = integer("Number of parts of a balanced split.", default=16, group="usual", low=2)
+    leaf_size: int | Auto = integer(
+        "Number of labels that are not split further.",
+        default=AUTO,
+        group="usual",
+        low=2,
+        auto="100; up to 200 labels form no tree, which is one-vs-all",
+    )
+    inputs: str = choice(
+        "Inputs of the classifiers: the features, an autoencoder's code of them, or both.",
+        *INPUTS,
+        default="raw",
+        group="paper",
+    )
+    layers: tuple[int, ...] = layers(
+        "Widths of the encoder that makes the code; the last is the code's.",
+        default=(256,),
+        group="paper",
+    )
+    epochs: int = integer(
+        "Number of passes that train an autoencoder of several layers.",
+        default=10,
+        group="paper",
+        low=1,
+    )
+    node_hidden: int | None = integer(
+        "Width of the hidden layer of a node's network on the code.",
+        default=None,
+        group="paper",
+        low=1,
+        none="classifiers are linear",
+    )
+    loss: str = choice(
+        "Loss of the classifiers; both: logistic in the first tree, squared hinge in others.",
+        *LOSSES,
+        default="both",
+    )
+    C: float | Auto = number(
+        "Weight of the losses against the size of the weights.",
+        default=AUTO,
+        group="usual",
+        low=1e-6,
+        auto="6 for the logistic loss, 0.5 for the squared hinge, twice that above 10,000 labels",
+    )
+    prune: float = number(
+        "Weights below this absolute value are set to zero.", default=0.1, group="usual", low=0.0
+    )
+    search: str = choice(
+        "Search for the best labels; hard follows every edge above the threshold, as in the paper.",
+        *SEARCHES,
+        default="beam",
+        group="paper",
+    )
+    beam: int = integer(
+        "Number of nodes per level that beam search opens.", default=10, group="usual", low=1
+    )
+    threshold: float = number(
+        "Probability above which hard search follows an edge.",
+        default=0.5,
+        group="paper",
+        low=1e-6,
+        high=1.0,
+    )
+    ensemble: int = integer(
+        "Number of trees, whose probabilities are averaged.", default=3, group="usual", low=1
+    )
+    validation: float | Auto = having(
+        VALIDATION,
+        help="Share of the training examples to hold out for calibration, at most 2,000 examples; "
+        "with 0, scores are path probabilities.",
+        auto="500 examples, at most a tenth",
+    )
+    seed: int = SEED
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -154,13 +167,24 @@ class HierarchicalXC(Method):
             )
         if self.node_hidden and self.inputs != "code":
             raise ParameterError(
-                f"{self.name}.node_hidden={self.node_hidden}: networks judge the code alone; "
+                f"{self.name}.node_hidden={self.node_hidden}: networks classify the code alone; "
                 f"set inputs=code, not {self.inputs}"
             )
 
+    def check_resolved(self, resolved: Mapping[str, Any]) -> None:
+        pair = resolved["C"]
+        expect(isinstance(pair, tuple) and len(pair) == 2, "C is not a pair")
+        for one in pair:
+            super().check_resolved({**resolved, "C": one})
+
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        return resolve(params, shape)
+
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
-        rows, held = cut(X.shape[0], 0.0 if data.valid else self.validation, self.seed)
+        share = 0.0 if data.valid else self.params_.validation
+        rows, held = cut_validation(X.shape[0], share, self.params_.seed)
         valid_X, valid_Y = data.valid or (X[held], Y[held])
         self.inputs_ = self._inputs(X[rows], data)
         self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks, (data.identity, "part"))
@@ -176,12 +200,14 @@ class HierarchicalXC(Method):
         return True
 
     def _inputs(self, X: csr_matrix, data: TrainingData) -> Inputs:
-        if self.inputs == "raw":
-            return Inputs(self.inputs, None)
-        encoder, history = fit_encoder(X, self.layers, self.epochs, self.seed, data)
+        if self.params_.inputs == "raw":
+            return Inputs(self.params_.inputs, None)
+        encoder, history = fit_encoder(
+            X, self.params_.layers, self.params_.epochs, self.params_.seed, data
+        )
         if history:
             self.history_ = history
-        return Inputs(self.inputs, encoder)
+        return Inputs(self.params_.inputs, encoder)
 
     def _learn(
         self,
@@ -193,21 +219,22 @@ class HierarchicalXC(Method):
     ) -> None:
         """All trees and their classifiers; run: its identity and part, for checkpoints."""
         seen = self.inputs_(X)
-        leaf_size = self.leaf_size or (FLAT if Y.shape[1] <= FLAT else LEAF_SIZE)
         self.trees_: list[LabelTree] = []
         self.classifiers_: list[Classifiers] = []
-        for member in range(self.ensemble):
-            seed = self.seed + 1_000_003 * member  # far apart: neighbouring seeds share no tree
+        for member in range(self.params_.ensemble):
+            seed = (
+                self.params_.seed + 1_000_003 * member
+            )  # far apart: neighbouring seeds share no tree
             tree = build_tree(
                 self._kind_of(member, Y.shape[1]),
                 *(X, Y),
-                fanout=self.fanout,
-                leaf_size=leaf_size,
+                fanout=self.params_.fanout,
+                leaf_size=self.params_.leaf_size,
                 seed=seed,
                 taxonomy=taxonomy,
             )
             self.trees_.append(tree)
-            tell = teller(callbacks, f"tree {member + 1} of {self.ensemble}", len(tree) - 1)
+            tell = teller(callbacks, f"tree {member + 1} of {self.params_.ensemble}", len(tree) - 1)
             loss = self._loss_of(member)
 
             def blocks(number: int, member: int = member) -> Blocks | None:
@@ -226,26 +253,27 @@ class HierarchicalXC(Method):
         tell: Callable[[int], None],
         blocks: Callable[[int], Blocks | None],
     ) -> Classifiers:
-        C, width = self.C or usual_C(loss, Y.shape[1]), self.node_hidden
+        C, width = self.params_.C[loss != "logistic"], self.params_.node_hidden
         linear, networks = NO_LINEAR, NO_NETWORKS
         if width:
             networks = train_networks(seen, Y, tree, width=width, loss=loss, C=C, seed=seed)
         else:
             weights = train_edges(
                 *(seen, Y, tree),
-                loss=loss, C=C, prune=self.prune, seed=seed, progress=tell, blocks=blocks,
+                loss=loss, C=C, prune=self.params_.prune, seed=seed, progress=tell, blocks=blocks,
             )  # fmt: skip
             linear = lay_out(tree, weights)
         return Classifiers.of(tree, linear, networks)
 
     def _kind_of(self, member: int, n_labels: int) -> TreeKind:
-        if self.tree == "mixed":
+        if self.params_.tree == "mixed":
             linked = 2 if n_labels > MANY_LABELS else 1
             return "average" if member < linked else "kmeans"
-        return self.tree  # type: ignore[return-value]  # checked against the same names
+        kind: TreeKind = self.params_.tree
+        return kind
 
     def _loss_of(self, member: int) -> Loss:
-        logistic = self.loss == "logistic" or (self.loss == "both" and member == 0)
+        logistic = self.params_.loss == "logistic" or (self.params_.loss == "both" and member == 0)
         return "logistic" if logistic else "squared_hinge"
 
     def _predict(self, X: Features, k: int) -> Ranking:
@@ -254,9 +282,9 @@ class HierarchicalXC(Method):
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels and their path probabilities, averaged over the trees."""
-        seen = X if self.inputs == "raw" else self.inputs_(X)
-        wanted = k if self.ensemble == 1 else max(k, CANDIDATES)
-        found = [self.find(seen, member, wanted)[:2] for member in range(self.ensemble)]
+        seen = X if self.params_.inputs == "raw" else self.inputs_(X)
+        wanted = k if self.params_.ensemble == 1 else max(k, CANDIDATES)
+        found = [self.find(seen, member, wanted)[:2] for member in range(self.params_.ensemble)]
         return averaged(found, k)
 
     def find(
@@ -265,8 +293,14 @@ class HierarchicalXC(Method):
         """The best labels in one of the trees, for inputs: see `find_labels`."""
         hinge = self._loss_of(member) == "squared_hinge"
         # Both parts of two are of length 1 already; raw features alone become so on the way.
-        unit = self.inputs == "raw"
-        search = Search(SEARCHES.index(self.search), self.beam, self.threshold, hinge, unit)
+        unit = self.params_.inputs == "raw"
+        search = Search(
+            SEARCHES.index(self.params_.search),
+            self.params_.beam,
+            self.params_.threshold,
+            hinge,
+            unit,
+        )
         return find_labels(seen, self.classifiers_[member], search, k)
 
     def metadata(self) -> dict[str, Any]:
@@ -280,7 +314,7 @@ class HierarchicalXC(Method):
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"line": self.line_, **self.inputs_.arrays()}
         for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
-            can_rerank = model.networks if self.node_hidden else model.linear
+            can_rerank = model.networks if self.params_.node_hidden else model.linear
             parts = {**tree.arrays(), **can_rerank._asdict()}
             arrays |= {f"{member}.{part}": array for part, array in parts.items()}
         return arrays
@@ -288,15 +322,15 @@ class HierarchicalXC(Method):
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.line_ = arrays["line"]
         expect(are_numbers(self.line_, 2), "the calibration is not two numbers")
-        self.inputs_ = Inputs.restore(self.inputs, arrays, self.n_features_in_)
+        self.inputs_ = Inputs.restore(self.params_.inputs, arrays, self.n_features_in_)
         width = self.inputs_.width(self.n_features_in_)
         self.trees_, self.classifiers_ = [], []
-        for member in range(self.ensemble):
+        for member in range(self.params_.ensemble):
             parts = with_prefix(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
             expect(tree.n_labels == self.n_labels_, "a tree has another number of labels")
             linear, networks = NO_LINEAR, NO_NETWORKS
-            if self.node_hidden:
+            if self.params_.node_hidden:
                 networks = Networks(*(parts[part] for part in Networks._fields))
                 check_networks(networks, tree, width)
             else:
@@ -311,7 +345,7 @@ class HierarchicalXC(Method):
         depth = 2 + int(np.log(max(2, shape.labels)) / np.log(params["fanout"]))
         # A label weighs at most the features of its examples; few stay above the threshold.
         kept = int(shape.label_nnz * per_example)
-        leaf_size = params["leaf_size"] or LEAF_SIZE
+        leaf_size = params["leaf_size"]
         needs = {
             "examples, cut in two and of length 1": 2 * shape.data_bytes + 16 * shape.feature_nnz,
             "label centroids": 8 * kept,
@@ -329,8 +363,3 @@ class HierarchicalXC(Method):
             nodes = 1 + 2 * shape.labels // leaf_size
             needs["weights"] = 4 * params["ensemble"] * width * (nodes * code + shape.labels)
         return needs
-
-
-def usual_C(loss: Loss, n_labels: int) -> float:
-    """From validation cuts: docs/methods/hierarchicalxc.md."""
-    return USUAL_C[loss] * (2.0 if n_labels > MANY_LABELS else 1.0)

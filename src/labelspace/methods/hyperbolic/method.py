@@ -25,19 +25,26 @@ from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.components.holdout import cut_validation
+from labelspace.components.training_counts import row_lr_scale
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import TrainingError
 from labelspace.methods.base import Method
+from labelspace.methods.defaults import resolve_shared
 from labelspace.methods.hyperbolic.objective import BatchObjective
-from labelspace.methods.hyperbolic.space import INTO, OPTIMISERS, Space
+from labelspace.methods.hyperbolic.space import BALL_MAPS, OPTIMISERS, Space
 from labelspace.methods.parameters import (
+    AUTO,
+    BATCH_SIZE,
+    FEATURE_DAMPING,
     KEEP,
     METRIC,
     PATIENCE,
     SEED,
-    Parameter,
+    VALIDATION,
+    Auto,
     choice,
+    having,
     integer,
     layers,
     number,
@@ -66,111 +73,132 @@ class Hyperbolic(Method):
     summary: ClassVar[str] = "examples and labels in the Poincare ball, near examples vote"
     # At the rim of the ball, 16 bits would push points out of it.
     full_precision: ClassVar[tuple[str, ...]] = ("points", "labels", "centres")
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "dim": integer("dimension of the space", low=1, high=4096),
-        "geometry": choice("of the space; all else is the same", *GEOMETRIES),
-        "into": choice("how examples come into the ball: exponential map, or drawn back", *INTO),
-        "hidden": layers("widths of hidden ReLU layers; none is a linear map"),
-        "alpha": number("how steeply the loss falls with distance", low=0.0),
-        "negatives": choice(
-            "labels an example is pushed from, beside its batch's", "uniform", "frequency", "hard"
-        ),
-        "n_negatives": integer("how many of them are drawn", low=0),
-        "examples_weight": number("of the term between examples; 0 is the paper's loss", low=0.0),
-        "partners": integer("draws for an example that shares labels; the best counts", low=1),
-        "optimiser": choice("of label points and the map", *OPTIMISERS),
-        "label_spread": number("standard deviation of label points at first", low=0.0),
-        "map_spread": number("standard deviation of the map's weights at first", low=0.0),
-        "keep": KEEP,
-        "rare": number("features in fewer examples are damped; 0: no damping", low=0.0),
-        "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": integer("examples a step", low=1),
-        "lr": number("learning rate", low=0.0),
-        "patience": PATIENCE,
-        "validation": number("share cut off for early stopping", low=0.0, high=0.5),
-        "metric": METRIC,
-        "predict_by": choice("who names labels", "examples", "labels", "both"),
-        "neighbours": integer("how many training examples vote", low=1),
-        "sharpness": number("votes weigh exp(-sharpness alpha d); 0 counts heads", low=0.0),
-        "labels_share": number("of label distances where both name labels", low=0.0, high=1.0),
-        "ensemble": integer("learners whose votes are averaged", low=1),
-        "search": choice("for neighbours", "auto", "exact", "codes", "cells", "lift"),
-        "recall": number("share of true neighbours that search must find", low=0.5, high=1.0),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        dim: int = 50,
-        geometry: str = "hyperbolic",
-        into: str = "exp",
-        hidden: tuple[int, ...] = (),
-        alpha: float = 20.0,
-        negatives: str = "uniform",
-        n_negatives: int = 300,
-        examples_weight: float = 1.0,
-        partners: int = 8,
-        optimiser: str = "adam",
-        label_spread: float = 1e-3,
-        map_spread: float = 1e-4,
-        keep: float = 1.0,
-        rare: float = 0.0,
-        epochs: int = 5,
-        batch_size: int = 512,
-        lr: float = 0.004,
-        patience: int = 25,
-        validation: float = 0.05,
-        metric: str = "nDCG@5",
-        predict_by: str = "examples",
-        neighbours: int = 50,
-        sharpness: float = 1.5,
-        labels_share: float = 0.3,
-        ensemble: int = 1,
-        search: str = "auto",
-        recall: float = 0.99,
-        seed: int = 0,
-    ) -> None:
-        self.dim = dim
-        self.geometry = geometry
-        self.into = into
-        self.hidden = hidden
-        self.alpha = alpha
-        self.negatives = negatives
-        self.n_negatives = n_negatives
-        self.examples_weight = examples_weight
-        self.partners = partners
-        self.optimiser = optimiser
-        self.label_spread = label_spread
-        self.map_spread = map_spread
-        self.keep = keep
-        self.rare = rare
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.patience = patience
-        self.validation = validation
-        self.metric = metric
-        self.predict_by = predict_by
-        self.neighbours = neighbours
-        self.sharpness = sharpness
-        self.labels_share = labels_share
-        self.ensemble = ensemble
-        self.search = search
-        self.recall = recall
-        self.seed = seed
+    dim: int = integer("Dimension of the space.", default=50, group="usual", low=1, high=4096)
+    geometry: str = choice(
+        "Geometry of the space; all else stays the same.",
+        *GEOMETRIES,
+        default="hyperbolic",
+        group="usual",
+    )
+    ball_map: str = choice(
+        "How examples are mapped into the ball: by the exponential map, or by projection onto it.",
+        *BALL_MAPS,
+        default="exp",
+        group="paper",
+    )
+    hidden: tuple[int, ...] | None = layers(
+        "Widths of hidden ReLU layers of the encoder.", default=None, none="the encoder is linear"
+    )
+    alpha: float = number(
+        "Inverse temperature of the loss: how steeply it falls with distance.",
+        default=20.0,
+        group="paper",
+        low=0.0,
+    )
+    negatives: str = choice(
+        "How to sample negative labels beside those of the batch.",
+        "uniform",
+        "frequency",
+        "hard",
+        default="uniform",
+        group="paper",
+    )
+    n_negatives: int = integer(
+        "Number of sampled negative labels per batch.", default=300, group="paper", low=0
+    )
+    examples_weight: float = number(
+        "Weight of the loss between examples that share labels; 0 is the paper's loss.",
+        default=1.0,
+        low=0.0,
+    )
+    partners: int = integer(
+        "Number of draws for the example that shares labels with another; the one that shares most "
+        "is taken.",
+        default=8,
+        low=1,
+    )
+    optimiser: str = choice(
+        "Optimiser of the label points and of the encoder.",
+        *OPTIMISERS,
+        default="adam",
+        group="paper",
+    )
+    label_spread: float = number(
+        "Standard deviation of the initial label points.", default=0.001, group="paper", low=0.0
+    )
+    map_spread: float = number(
+        "Standard deviation of the encoder's initial weights.",
+        default=0.0001,
+        group="paper",
+        low=0.0,
+    )
+    keep: float = having(KEEP, default=1.0, group="expert")
+    feature_damping: float | Auto | None = having(FEATURE_DAMPING, default=None)
+    epochs: int = integer(
+        "Maximum number of passes over the training data.", default=5, group="usual", low=1
+    )
+    batch_size: int = having(BATCH_SIZE, default=512, auto=None)
+    lr: float = number("Learning rate.", default=0.004, group="usual", low=0.0)
+    patience: int = having(PATIENCE, default=25, group="paper")
+    validation: float = having(VALIDATION, default=0.05, auto=None, group="paper")
+    metric: str = METRIC
+    predict_by: str = choice(
+        "What ranks the labels: votes of near training examples, distances to label points, or "
+        "both.",
+        "examples",
+        "labels",
+        "both",
+        default="examples",
+        group="paper",
+    )
+    neighbours: int = integer(
+        "Number of nearest training examples that vote.", default=50, group="usual", low=1
+    )
+    sharpness: float = number(
+        "Votes are weighted by exp(-sharpness * alpha * distance); 0 counts every vote alike.",
+        default=1.5,
+        low=0.0,
+    )
+    labels_share: float = number(
+        "Weight of the label distances if `predict_by` is both.", default=0.3, low=0.0, high=1.0
+    )
+    ensemble: int = integer(
+        "Number of spaces whose votes are averaged.", default=1, group="usual", low=1
+    )
+    search: str = choice(
+        "Index of the neighbours.",
+        "exact",
+        "codes",
+        "cells",
+        default=AUTO,
+        auto="by the number of examples",
+        tuned=True,
+    )
+    recall: float = number(
+        "Share of the true neighbours that approximate search has to find.",
+        default=0.99,
+        group="usual",
+        low=0.5,
+        high=1.0,
+    )
+    seed: int = SEED
 
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.search == "codes":
             load_faiss()
 
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        share = min(params["validation"], MOST_VALIDATED / shape.points)
+        return {**resolve_shared(params, shape), "validation": share}
+
     def _fit(self, data: TrainingData) -> None:
         X, Y = unit_rows(as_csr(data.X)), data.Y
         rows, cut = np.arange(X.shape[0]), np.arange(0)
         if data.valid is None:
-            share = min(self.validation, MOST_VALIDATED / X.shape[0])
-            rows, cut = cut_validation(X.shape[0], share, self.seed)
+            rows, cut = cut_validation(X.shape[0], self.params_.validation, self.params_.seed)
             valid = (X[cut], Y[cut])
         else:
             valid = (unit_rows(as_csr(data.valid[0])), data.valid[1])
@@ -183,7 +211,7 @@ class Hyperbolic(Method):
             self.calibration_ = self._calibrate(*held)
         # The examples that were held out vote too.
         order = np.concatenate([rows, cut])
-        self._vote_among(X[order], Y[order], self.search, None if held is None else held[0])
+        self._vote_among(X[order], Y[order], self.params_.search, None if held is None else held[0])
 
     def _train(
         self,
@@ -195,15 +223,15 @@ class Hyperbolic(Method):
         """The weights of all learners."""
         done: list[Arrays] = []
         self.history_: list[dict[str, float]] = []
-        while len(done) < self.ensemble:
+        while len(done) < self.params_.ensemble:
             trainer = MemberTrainer(
                 done,
-                self.ensemble,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                seed=self.seed,
+                self.params_.ensemble,
+                epochs=self.params_.epochs,
+                batch_size=self.params_.batch_size,
+                seed=self.params_.seed,
                 schedule="linear",
-                patience=self.patience,
+                patience=self.params_.patience,
                 callbacks=data.callbacks,
                 identity=data.identity,
             )
@@ -221,34 +249,41 @@ class Hyperbolic(Method):
 
     def _fresh_space(self, X: csr_matrix, n_labels: int, seed: int) -> Space:
         rng = np.random.default_rng([seed, X.shape[1]])
-        row_lr_scale = None
-        if self.rare > 0:
-            examples = np.bincount(X.indices, minlength=X.shape[1])
-            row_lr_scale = np.sqrt(np.minimum(1.0, (examples + 1) / self.rare)).astype(np.float32)
-        widths = (*self.hidden, self.dim)
-        encoder = Encoder.fresh(X.shape[1], widths, rng, row_lr_scale=row_lr_scale)
-        if self.hidden:
+        examples = np.bincount(X.indices, minlength=X.shape[1])
+        widths = (*self.params_.hidden, self.params_.dim)
+        scale = row_lr_scale(self.params_.feature_damping, examples)
+        encoder = Encoder.fresh(X.shape[1], widths, rng, row_lr_scale=scale)
+        if self.params_.hidden:
             with torch.no_grad():  # begin near the centre, as the linear map does
                 encoder.hidden[-1]["length"] *= 0.1
         else:
-            encoder.first.weight *= np.float32(self.map_spread * np.sqrt(self.dim))
-        labels = rng.standard_normal((n_labels, self.dim), np.float32)
-        labels *= np.float32(self.label_spread)
-        return Space.fresh(self.geometry, self.into, self.optimiser, encoder, labels)
+            encoder.first.weight *= np.float32(self.params_.map_spread * np.sqrt(self.params_.dim))
+        labels = rng.standard_normal((n_labels, self.params_.dim), np.float32)
+        labels *= np.float32(self.params_.label_spread)
+        return Space.fresh(
+            self.params_.geometry, self.params_.ball_map, self.params_.optimiser, encoder, labels
+        )
 
     def _frozen(self, arrays: Arrays) -> Space:
-        return Space.frozen(self.geometry, self.into, arrays)
+        return Space.frozen(self.params_.geometry, self.params_.ball_map, arrays)
 
     def _optimiser(self, space: Space) -> OptimiserGroup:
-        label_rate = self.lr
-        if self.geometry == "hyperbolic":  # so that a step at the centre is as long as a flat one
-            label_rate *= 2.0 * self.dim**0.5 if self.optimiser == "riemannian-adam" else 4.0
-        tables = {"encoder": (space.encoder.first, self.lr), "labels": (space.labels, label_rate)}
+        label_rate = self.params_.lr
+        if (
+            self.params_.geometry == "hyperbolic"
+        ):  # so that a step at the centre is as long as a flat one
+            label_rate *= (
+                2.0 * self.params_.dim**0.5 if self.params_.optimiser == "riemannian-adam" else 4.0
+            )
+        tables = {
+            "encoder": (space.encoder.first, self.params_.lr),
+            "labels": (space.labels, label_rate),
+        }
         parts: dict[str, Any] = {"rows": RowOptimiser(tables)}
         if space.encoder.hidden:
             dense = space.encoder.dense_parameters()
-            rule = torch.optim.SGD if self.optimiser == "sgd" else torch.optim.Adam
-            parts["dense"] = TorchOptimiser(rule(dense, lr=self.lr / 5))
+            rule = torch.optim.SGD if self.params_.optimiser == "sgd" else torch.optim.Adam
+            parts["dense"] = TorchOptimiser(rule(dense, lr=self.params_.lr / 5))
         return OptimiserGroup(parts)
 
     def _score(
@@ -259,7 +294,7 @@ class Hyperbolic(Method):
         if not np.isfinite(queries).all():
             raise TrainingError("points became NaN or infinite; lower the learning rate")
         ranking = self._rank_by(space, queries, X, Y, min(5, Y.shape[1]))
-        return measure(self.metric, ranking, Y_held, Y)
+        return measure(self.params_.metric, ranking, Y_held, Y)
 
     def _rank_by(
         self,
@@ -271,7 +306,7 @@ class Hyperbolic(Method):
         own: np.ndarray | None = None,
     ) -> Ranking:
         """Rank by one learner as it is now; own: the rows of X that the queries are."""
-        points = ExactNeighbours(space.embed(X), self.geometry)
+        points = ExactNeighbours(space.embed(X), self.params_.geometry)
         shares = self._shares([queries], [points], [self._label_index(space)], Y, own)
         return Ranking.from_sparse(shares, k)
 
@@ -293,7 +328,7 @@ class Hyperbolic(Method):
         watch(data.callbacks, rank, train, held, rank_own=rank_own)
 
     def _label_index(self, space: Space) -> NeighbourIndex:
-        return ExactNeighbours(space.label_points(), self.geometry)
+        return ExactNeighbours(space.label_points(), self.params_.geometry)
 
     def _vote_among(
         self, X: csr_matrix, Y: csr_matrix, search: str, queries: csr_matrix | None = None
@@ -304,11 +339,11 @@ class Hyperbolic(Method):
         self.indexes_ = [
             build_neighbours(
                 points,
-                self.geometry,
+                self.params_.geometry,
                 kind=search,
-                k=self.neighbours,
-                recall=self.recall,
-                seed=self.seed,
+                k=self.params_.neighbours,
+                recall=self.params_.recall,
+                seed=self.params_.seed,
                 queries=None if queries is None else space.embed(queries),
             )
             for space, points in zip(self.spaces_, self.points_, strict=True)
@@ -327,17 +362,25 @@ class Hyperbolic(Method):
 
         own  rows of Y that the queries are, which do not vote for themselves; None: they are others
         """
-        of_labels = {"examples": 0.0, "labels": 1.0, "both": self.labels_share}[self.predict_by]
+        of_labels = {"examples": 0.0, "labels": 1.0, "both": self.params_.labels_share}[
+            self.params_.predict_by
+        ]
         total = csr_matrix((len(queries[0]), Y.shape[1]), dtype=np.float64)
         if of_labels < 1.0:
             near = [
-                _weighed(index, points, self.neighbours, self.sharpness * self.alpha, own)
+                _weighed(
+                    index,
+                    points,
+                    self.params_.neighbours,
+                    self.params_.sharpness * self.params_.alpha,
+                    own,
+                )
                 for index, points in zip(indexes, queries, strict=True)
             ]
             total += (1.0 - of_labels) / len(near) * (sum(near[1:], near[0]) @ Y)
         if of_labels > 0.0:
             near = [
-                _weighed(index, points, NEAR_LABELS, self.alpha)
+                _weighed(index, points, NEAR_LABELS, self.params_.alpha)
                 for index, points in zip(label_indexes, queries, strict=True)
             ]
             total += of_labels / len(near) * sum(near[1:], near[0])
@@ -389,8 +432,8 @@ class Hyperbolic(Method):
         self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
         self.calibration_ = arrays["calibration"]
         expect(are_numbers(self.calibration_, 2), "the calibration is not two numbers")
-        expect(f"{self.ensemble - 1}.points" in arrays, "a learner is missing")
-        own = [with_prefix(f"{place}.", arrays) for place in range(self.ensemble)]
+        expect(f"{self.params_.ensemble - 1}.points" in arrays, "a learner is missing")
+        own = [with_prefix(f"{place}.", arrays) for place in range(self.params_.ensemble)]
         self.spaces_ = [self._frozen(member) for member in own]
         self.points_ = [member["points"] for member in own]
         for space, points in zip(self.spaces_, self.points_, strict=True):
@@ -402,7 +445,9 @@ class Hyperbolic(Method):
             )
             expect(holds, "the points of a learner do not fit")
         self.indexes_ = [
-            restore_neighbours(member["points"], self.geometry, with_prefix("index.", member))
+            restore_neighbours(
+                member["points"], self.params_.geometry, with_prefix("index.", member)
+            )
             for member in own
         ]
         self.label_indexes_ = [self._label_index(space) for space in self.spaces_]

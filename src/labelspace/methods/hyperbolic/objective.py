@@ -33,24 +33,28 @@ class BatchObjective:
 
     def __init__(self, model: Hyperbolic, space: Space, X: csr_matrix, Y: csr_matrix) -> None:
         self.model, self.space, self.X, self.Y = model, space, X, Y
-        self.sampler = CandidateSampler(Y, model.negatives, model.n_negatives)  # type: ignore[arg-type]
-        self.partners = Partners(Y, model.partners) if model.examples_weight > 0 else None
+        self.sampler = CandidateSampler(Y, model.params_.negatives, model.params_.n_negatives)
+        self.partners = (
+            Partners(Y, model.params_.partners) if model.params_.examples_weight > 0 else None
+        )
 
     def __call__(self, batch: Batch) -> Tensor:
         model, rows = self.model, batch.rows
         if self.partners is not None:
             rows = np.concatenate([rows, self.partners.draw(rows, batch.rng)])
         X = self.X[rows]
-        if model.keep < 1:
-            kept = batch.rng.random(X.nnz, np.float32) < model.keep
-            X.data = np.where(kept, X.data / np.float32(model.keep), np.float32(0.0))
+        if model.params_.keep < 1:
+            kept = batch.rng.random(X.nnz, np.float32) < model.params_.keep
+            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
             X.eliminate_zeros()
         points = self.space.examples(self.space.encoder(X))
         examples, others = points[: len(batch.rows)], points[len(batch.rows) :]
         loss = self._to_labels(examples, self.Y[batch.rows], batch.rng)
         if self.partners is not None:
             shared = self.partners.similarities(batch.rows, rows[len(batch.rows) :])
-            loss = loss + model.examples_weight * self._to_examples(examples, others, shared)
+            loss = loss + model.params_.examples_weight * self._to_examples(
+                examples, others, shared
+            )
         return loss
 
     def _to_labels(self, examples: Tensor, Y: csr_matrix, rng: np.random.Generator) -> Tensor:
@@ -59,7 +63,7 @@ class BatchObjective:
         labels = self.space.label_rows(self.space.labels.rows(candidates.labels))
         sizes = np.diff(Y.indptr)
         return losses.softmax_loss(
-            -self.model.alpha * self.space.distances(examples, labels),
+            -self.model.params_.alpha * self.space.distances(examples, labels),
             torch.from_numpy(np.repeat(np.arange(Y.shape[0]), sizes)),
             torch.from_numpy(candidates.columns(Y.indices)),
             weights=torch.from_numpy(np.repeat(1.0 / np.maximum(sizes, 1), sizes)),
@@ -68,7 +72,7 @@ class BatchObjective:
 
     def _hard(self, examples: Tensor) -> np.ndarray | None:
         """Labels that lie nearest to the examples now, their own among them."""
-        if self.model.negatives != "hard":
+        if self.model.params_.negatives != "hard":
             return None
         index = ExactNeighbours(self.space.label_points(), self.space.geometry)
         nearest = min(HARD_LABELS, len(index.points))
@@ -81,10 +85,11 @@ class BatchObjective:
         partnered = shared[own, own] > 0
         as_similar = shared >= shared[own, own][:, None]
         as_similar[own, own] = False
-        logits = -self.model.alpha * self.space.distances(examples, others)
+        logits = -self.model.params_.alpha * self.space.distances(examples, others)
         logits = logits.masked_fill(as_similar, -torch.inf)
         gaps = torch.logsumexp(logits, dim=1) - logits[own, own]
-        return gaps[partnered].sum() / n
+        loss: torch.Tensor = gaps[partnered].sum() / n
+        return loss
 
 
 class Partners:

@@ -25,7 +25,7 @@ from labelspace.nn.riemannian import (
 )
 from labelspace.nn.row_tables import RowTable
 
-INTO = ("exp", "clip")
+BALL_MAPS = ("exp", "clip")
 OPTIMISERS = ("sgd", "adam", "riemannian-adam")
 _BALL_TABLES: dict[str, Callable[[np.ndarray], RowTable]] = {
     "sgd": BallGradient,

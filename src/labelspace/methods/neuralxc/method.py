@@ -25,23 +25,26 @@ from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, unit_rows
 from labelspace.components.holdout import parts_of
 from labelspace.components.neighbour_blend import NeighbourBlend
-from labelspace.components.training_counts import TrainingCounts, batch_of, row_lr_scale
+from labelspace.components.training_counts import TrainingCounts, row_lr_scale
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method
+from labelspace.methods.neuralxc.defaults import resolve
 from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path, optimiser
 from labelspace.methods.neuralxc.objective import BatchObjective
 from labelspace.methods.parameters import (
+    AUTO,
     BATCH_SIZE,
+    FEATURE_DAMPING,
     KEEP,
     METRIC,
     PATIENCE,
-    RARE,
     SEED,
     VALIDATION,
-    Parameter,
+    Auto,
     choice,
+    having,
     integer,
     layers,
     number,
@@ -64,91 +67,86 @@ class NeuralXC(Method):
 
     name: ClassVar[str] = "neuralxc"
     summary: ClassVar[str] = "autoencoders of features and labels, a regressor between their codes"
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "preset": choice(
-            "the paper's layers for a data set, in place of the three lists", *PRESETS, none=True
-        ),
-        "input_layers": layers("widths of the encoder of features, its code last"),
-        "output_layers": layers("widths of the encoder of labels, its code last"),
-        "regressor_layers": layers("hidden widths between the codes; none is a linear map"),
-        "alpha": number("weight of the features' reconstruction", low=0.0),
-        "beta": number("weight of the labels' reconstruction", low=0.0),
-        "pretrain": integer("epochs in which the autoencoders are trained alone, first", low=0),
-        "exact": integer("up to so many features or labels the loss is over all of them", low=0),
-        "samples": integer("of features and labels that stand for all others above that", low=1),
-        "keep": KEEP,
-        "rare": RARE,
-        "ensemble": integer(
-            "networks whose logits are averaged; none: 3 for fewer than 10,000 examples, else 1",
-            low=1,
-            none=True,
-        ),
-        "neighbours": integer("training examples that vote; 0: none, as in the paper", low=0),
-        "epochs": integer("passes over the training data at most, after pretraining", low=1),
-        "batch_size": BATCH_SIZE,
-        "lr": number("learning rate of Adam", low=0.0),
-        "label_pace": number(
-            "share of it for the vectors that decode labels; none: 0.05, more where these are "
-            "sampled and so move in fewer steps",
-            low=0.0,
-            high=1.0,
-            none=True,
-        ),
-        "patience": PATIENCE,
-        "validation": VALIDATION,
-        "metric": METRIC,
-        "recall": number("share of the best 5 labels that search must find", low=0.5, high=1.0),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        preset: str | None = None,
-        input_layers: tuple[int, ...] = (512,),
-        output_layers: tuple[int, ...] = (512,),
-        regressor_layers: tuple[int, ...] = (),
-        alpha: float = 0.1,
-        beta: float = 0.1,
-        pretrain: int = 0,
-        exact: int = 10_000,
-        samples: int = 1000,
-        keep: float = 0.8,
-        rare: float | None = 0.0,
-        ensemble: int | None = None,
-        neighbours: int = 10,
-        epochs: int = 15,
-        batch_size: int | None = None,
-        lr: float = 0.008,
-        label_pace: float | None = None,
-        patience: int = 3,
-        validation: float | None = None,
-        metric: str = "nDCG@5",
-        recall: float = 0.99,
-        seed: int = 0,
-    ) -> None:
-        self.preset = preset
-        self.input_layers = input_layers
-        self.output_layers = output_layers
-        self.regressor_layers = regressor_layers
-        self.alpha = alpha
-        self.beta = beta
-        self.pretrain = pretrain
-        self.exact = exact
-        self.samples = samples
-        self.keep = keep
-        self.rare = rare
-        self.ensemble = ensemble
-        self.neighbours = neighbours
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.label_pace = label_pace
-        self.patience = patience
-        self.validation = validation
-        self.metric = metric
-        self.recall = recall
-        self.seed = seed
+    preset: str | None = choice(
+        "Layers of the paper for a data set, in place of the three lists of layers.",
+        *PRESETS,
+        default=None,
+        group="paper",
+        none="the three lists hold",
+    )
+    input_layers: tuple[int, ...] = layers(
+        "Widths of the encoder of features; the last is the code's.", default=(512,), group="usual"
+    )
+    output_layers: tuple[int, ...] = layers(
+        "Widths of the encoder of labels; the last is the code's.", default=(512,), group="usual"
+    )
+    regressor_layers: tuple[int, ...] | None = layers(
+        "Hidden widths of the regressor between the codes.",
+        default=None,
+        group="paper",
+        none="the regressor is linear",
+    )
+    alpha: float = number(
+        "Weight of the reconstruction of features.", default=0.1, group="paper", low=0.0
+    )
+    beta: float = number(
+        "Weight of the reconstruction of labels.", default=0.1, group="paper", low=0.0
+    )
+    pretrain: int = integer(
+        "Number of epochs in which the autoencoders are trained alone, first.",
+        default=0,
+        group="paper",
+        low=0,
+    )
+    exact: int = integer(
+        "Up to this number of features or labels the loss is computed over all of them.",
+        default=10000,
+        low=0,
+    )
+    samples: int = integer("Number of sampled features and labels above that.", default=1000, low=1)
+    keep: float = KEEP
+    feature_damping: float | Auto | None = having(FEATURE_DAMPING, default=None)
+    ensemble: int | Auto = integer(
+        "Number of networks whose logits are averaged.",
+        default=AUTO,
+        group="usual",
+        low=1,
+        auto="3 for fewer than 10,000 examples, else 1",
+    )
+    neighbours: int = integer(
+        "Number of nearest training examples that vote beside the network's scores; 0, as in the "
+        "paper, ranks by the network alone.",
+        default=10,
+        group="usual",
+        low=0,
+    )
+    epochs: int = integer(
+        "Maximum number of passes over the training data, after pre-training.",
+        default=15,
+        group="usual",
+        low=1,
+    )
+    batch_size: int | Auto = BATCH_SIZE
+    lr: float = number("Learning rate of Adam.", default=0.008, group="usual", low=0.0)
+    label_lr_scale: float | Auto = number(
+        "Factor on the learning rate for the vectors that decode labels.",
+        default=AUTO,
+        low=0.0,
+        high=1.0,
+        auto="0.05, more where labels are sampled and so move in fewer steps",
+    )
+    patience: int = having(PATIENCE, default=3)
+    validation: float | Auto = VALIDATION
+    metric: str = METRIC
+    recall: float = number(
+        "Share of the best 5 labels that approximate search has to find.",
+        default=0.99,
+        group="usual",
+        low=0.5,
+        high=1.0,
+    )
+    seed: int = SEED
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -163,22 +161,26 @@ class NeuralXC(Method):
                 "to train first"
             )
 
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        return resolve(params, shape)
+
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
+        X, Y, valid, _ = parts_of(data, self.params_.validation, self.params_.seed)
         X = unit_rows(X)
         if valid is not None:
             valid = (unit_rows(valid[0]), valid[1])
         counts = TrainingCounts.of(X, Y)
-        damping = row_lr_scale(self.rare, counts.features, counts.labels)
+        damping = row_lr_scale(self.params_.feature_damping, counts.features)
         networks = [
             Network.fresh(
-                _layers(self.get_params()),
+                _layers(vars(self.params_)),
                 X.shape[1],
                 counts.log_odds(),
                 damping,
-                np.random.default_rng([self.seed, X.shape[1], learner]),
+                np.random.default_rng([self.params_.seed, X.shape[1], learner]),
             )
-            for learner in range(_networks(self.ensemble, data.X.shape[0]))
+            for learner in range(self.params_.ensemble)
         ]
         self.paths_ = [network.path for network in networks]
         check_search(*self._vectors().shape)
@@ -197,11 +199,11 @@ class NeuralXC(Method):
         """All networks at once, so that one checkpoint holds the whole run."""
         objective = BatchObjective(self, networks, X, Y)
         trainer = Trainer(
-            epochs=self.pretrain + self.epochs,
-            batch_size=batch_of(self.batch_size, X.shape[0]),
-            seed=self.seed,
+            epochs=self.params_.pretrain + self.params_.epochs,
+            batch_size=self.params_.batch_size,
+            seed=self.params_.seed,
             schedule="linear",
-            patience=self.patience,
+            patience=self.params_.patience,
             callbacks=[objective, *data.callbacks],
             identity=data.identity,
         )
@@ -209,24 +211,23 @@ class NeuralXC(Method):
         def score() -> float:
             assert valid is not None
             if objective.pretraining:  # below any score, and rising, so that patience lasts
-                return float(trainer.progress.epoch - self.pretrain)
-            return measure(self.metric, self._rank_exactly(valid[0], 5), valid[1], Y)
+                return float(trainer.progress.epoch - self.params_.pretrain)
+            return measure(self.params_.metric, self._rank_exactly(valid[0], 5), valid[1], Y)
 
         tensors = {
             f"{number}.{name}": tensor
             for number, network in enumerate(networks)
             for name, tensor in network.tensors().items()
         }
-        adam = optimiser(networks, self.lr, self._label_pace(Y.shape[1]), self.alpha, self.beta)
+        adam = optimiser(
+            networks,
+            self.params_.lr,
+            self.params_.label_lr_scale,
+            self.params_.alpha,
+            self.params_.beta,
+        )
         learner = TrainingTask(tensors, objective, adam, None if valid is None else score)
         return trainer.run(learner, X.shape[0])
-
-    def _label_pace(self, n_labels: int) -> float:
-        """A label that is sampled in one step of ten has a tenth of the steps to get anywhere."""
-        if self.label_pace is not None:
-            return self.label_pace
-        rarely = n_labels / self.samples if n_labels > self.exact else 1.0
-        return min(1.0, LABEL_PACE * max(1.0, rarely))
 
     def _finish(
         self,
@@ -243,17 +244,19 @@ class NeuralXC(Method):
         if queries is not None:  # examples of training, too, where few were cut off
             more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
             typical = np.concatenate([queries, self._queries(X[more])])
-        index = build_index(self._vectors(), recall=self.recall, seed=self.seed, queries=typical)
+        index = build_index(
+            self._vectors(), recall=self.params_.recall, seed=self.params_.seed, queries=typical
+        )
         voters = None
-        if self.neighbours:
-            voters = Voters.build(self._points, X, Y, self.seed, points)
-        self.blend_ = NeighbourBlend(index, voters, self.neighbours)
+        if self.params_.neighbours:
+            voters = Voters.build(self._points, X, Y, self.params_.seed, points)
+        self.blend_ = NeighbourBlend(index, voters, self.params_.neighbours)
         if valid is None or queries is None or points is None:
             return
         held = valid[1]
         self.blend_.fit(
             *(points, queries, held),
-            lambda *best: measure(self.metric, Ranking(*best), held, Y),
+            lambda *best: measure(self.params_.metric, Ranking(*best), held, Y),
         )
         if voters is not None and data.valid is None:
             self.blend_.voters = voters.extended(self._points, *valid)
@@ -311,19 +314,18 @@ class NeuralXC(Method):
         self.paths_ = [Path.restore(with_prefix(f"{n}.", arrays), *sizes) for n in networks]
         expect(are_numbers(arrays["blend"], 5), "the calibration is not five numbers")
         vectors, voters = self._vectors(), with_prefix("voters.", arrays)
-        width = len(networks) * _layers(self.get_params()).outputs[-1]
+        width = len(networks) * _layers(vars(self.params_)).outputs[-1]
         self.blend_ = NeighbourBlend(
             restore_index(vectors, with_prefix("index.", arrays)),
             Voters.restore(voters, len(vectors), width) if voters else None,
-            self.neighbours,
+            self.params_.neighbours,
             arrays["blend"],
         )
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         inputs, outputs, _ = _layers(params)
-        batch = batch_of(params["batch_size"], shape.points)
-        many = _networks(params["ensemble"], shape.points)
+        batch, many = params["batch_size"], params["ensemble"]
 
         def looked_at(width: int, own: int) -> int:
             return width if width <= params["exact"] else params["samples"] + own
@@ -340,13 +342,6 @@ class NeuralXC(Method):
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
         return needs
-
-
-def _networks(given: int | None, n_examples: int) -> int:
-    """Averages pay where examples are few, and are cheap there."""
-    if given is not None:
-        return given
-    return 3 if n_examples < FEW_EXAMPLES else 1
 
 
 def _layers(params: Mapping[str, Any]) -> Layers:

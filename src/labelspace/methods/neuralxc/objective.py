@@ -27,10 +27,10 @@ class BatchObjective(Callback):
         self, model: NeuralXC, networks: list[Network], X: csr_matrix, Y: csr_matrix
     ) -> None:
         self.model, self.networks, self.X, self.Y = model, networks, X, Y
-        few_features = X.shape[1] <= model.exact
-        self.n_zeros = None if few_features else model.samples
-        kind = "all" if Y.shape[1] <= model.exact else "uniform"
-        self.sampler = CandidateSampler(Y, kind, model.samples)  # type: ignore[arg-type]
+        few_features = X.shape[1] <= model.params_.exact
+        self.n_zeros = None if few_features else model.params_.samples
+        kind = "all" if Y.shape[1] <= model.params_.exact else "uniform"
+        self.sampler = CandidateSampler(Y, kind, model.params_.samples)  # type: ignore[arg-type]
 
     def on_start(self, run: Run) -> None:
         self.run = run
@@ -38,7 +38,7 @@ class BatchObjective(Callback):
     @property
     def pretraining(self) -> bool:
         """Whether the autoencoders are alone yet."""
-        return self.run.progress.epoch < self.model.pretrain
+        return bool(self.run.progress.epoch < self.model.params_.pretrain)
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         X, Y = self.X[batch.rows], self.Y[batch.rows]
@@ -59,7 +59,7 @@ class BatchObjective(Callback):
         rng: np.random.Generator,
     ) -> torch.Tensor:
         model, decoder = self.model, network.outputs.decoder
-        codes = network.inputs.encoder(dropped(X, model.keep, rng))
+        codes = network.inputs.encoder(dropped(X, model.params_.keep, rng))
         vectors = decoder.table.rows(candidates.labels)
         rows = torch.from_numpy(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)))
         columns = torch.from_numpy(candidates.columns(Y.indices))
@@ -68,12 +68,12 @@ class BatchObjective(Callback):
         if not self.pretraining:
             logits = decoder.activations(network.regressor(codes)) @ vectors.T
             loss = loss + binary_loss(logits, rows, columns, negative_weights=weights)
-        if model.alpha > 0:
-            loss = loss + model.alpha * network.inputs.loss(X, zeros, codes)
-        if model.beta > 0:
+        if model.params_.alpha > 0:
+            loss = loss + model.params_.alpha * network.inputs.loss(X, zeros, codes)
+        if model.params_.beta > 0:
             label_codes = network.outputs.encoder(unit_rows(Y))
             found = sigmoid_of(decoder.activations(label_codes) @ vectors.T)
-            loss = loss + model.beta * label_reconstruction(found, rows, columns, weights)
+            loss = loss + model.params_.beta * label_reconstruction(found, rows, columns, weights)
         return loss
 
 

@@ -27,22 +27,25 @@ from labelspace._core.sparse import as_csr, checked_features, digest
 from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
 from labelspace.components.holdout import parts_of
 from labelspace.components.linear_companion import LISTED, TREE, Wide, wide_bytes
-from labelspace.components.training_counts import batch_of
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method
+from labelspace.methods.defaults import autos, resolve_shared
 from labelspace.methods.parameters import (
+    AUTO,
     BATCH_SIZE,
     METRIC,
     PATIENCE,
     SEED,
     VALIDATION,
-    Parameter,
+    Auto,
     choice,
     flag,
+    having,
     integer,
     number,
+    text,
 )
 from labelspace.methods.registry import method_class
 from labelspace.methods.seq2seq.beam_search import OFF, Writer
@@ -82,82 +85,58 @@ class Seq2Seq(Method):
     name: ClassVar[str] = "seq2seq"
     needs_label_names: ClassVar[bool] = True  # `fit` takes their names as tokens
     summary: ClassVar[str] = "a T5 that reads the text and writes the label's path"
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "model": Parameter(
-            "text", "a T5 to begin with: a directory or a hub name; small: a fresh one"
-        ),
-        "width": integer("of the fresh T5's states", low=1),
-        "layers": integer("of its encoder, and of its decoder", low=1),
-        "heads": integer("of its attention; they divide the width", low=1),
-        "dropout": number("in the fresh T5", low=0.0, high=0.9),
-        "max_tokens": integer("of a text; the rest is not read", low=1),
-        "vocabulary": integer("pieces of words that the tokenizer is trained to", low=100),
-        "prompt": Parameter("text", "what a text is put into, for {text}"),
-        "writing": choice(
-            "short: only tokens that decide between valid paths; whole: all tokens of a valid "
-            "path; free: whole, and not bound to valid paths",
-            *("short", "whole", "free"),
-        ),
-        "beams": integer("outputs followed at once for an example", low=1),
-        "paths": integer("outputs of an example that a step trains on at most", low=1),
-        "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": BATCH_SIZE,
-        "lr": number("learning rate of AdamW", low=0.0),
-        "patience": PATIENCE,
-        "validation": VALIDATION,
-        "metric": METRIC,
-        "wide": flag("linear classifiers on the words of the text stand beside what is written"),
-        "precision": choice("of training", "float32", "bfloat16"),
-        "device": choice("auto: a GPU if there is one", "auto", "cpu", "cuda"),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        model: str = SMALL,
-        width: int = 128,
-        layers: int = 2,
-        heads: int = 4,
-        dropout: float = 0.1,
-        max_tokens: int = 48,
-        vocabulary: int = 8000,
-        prompt: str = "{text}",
-        writing: str = "short",
-        beams: int = 16,
-        paths: int = 4,
-        epochs: int = 20,
-        batch_size: int | None = None,
-        lr: float = 0.002,
-        patience: int = 3,
-        validation: float | None = None,
-        metric: str = "nDCG@5",
-        wide: bool = True,
-        precision: str = "float32",
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        self.model = model
-        self.width = width
-        self.layers = layers
-        self.heads = heads
-        self.dropout = dropout
-        self.max_tokens = max_tokens
-        self.vocabulary = vocabulary
-        self.prompt = prompt
-        self.writing = writing
-        self.beams = beams
-        self.paths = paths
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.patience = patience
-        self.validation = validation
-        self.metric = metric
-        self.wide = wide
-        self.precision = precision
-        self.device = device
-        self.seed = seed
+    model: str = text(
+        "T5 to start from: a directory or a hub name; small is a new one.",
+        default=SMALL,
+        group="usual",
+    )
+    width: int = integer("Width of the new T5's states.", default=128, group="usual", low=1)
+    layers: int = integer("Number of layers of its encoder, and of its decoder.", default=2, low=1)
+    heads: int = integer("Number of attention heads; they divide the width.", default=4, low=1)
+    dropout: float = number("Dropout of the new T5.", default=0.1, low=0.0, high=0.9)
+    max_tokens: int = integer(
+        "Number of tokens of a text that are read; the rest is cut.",
+        default=48,
+        group="usual",
+        low=1,
+    )
+    vocabulary: int = integer(
+        "Number of word pieces that the tokenizer is trained to.", default=8000, low=100
+    )
+    prompt: str = text(
+        "Template of the input, with {text} for the text.", default="{text}", group="paper"
+    )
+    decoding: str = choice(
+        "Tokens that are generated: short, only those that decide between valid paths; whole, all "
+        "tokens of a valid path; free, whole and not restricted to valid paths.",
+        "short",
+        "whole",
+        "free",
+        default="short",
+        group="paper",
+    )
+    beams: int = integer("Number of beams of the beam search.", default=16, group="usual", low=1)
+    max_outputs: int = integer(
+        "Maximum number of target sequences per example and step.", default=4, low=1
+    )
+    epochs: int = integer(
+        "Maximum number of passes over the training data.", default=20, group="usual", low=1
+    )
+    batch_size: int | Auto = BATCH_SIZE
+    lr: float = number("Learning rate of AdamW.", default=0.002, group="usual", low=0.0)
+    patience: int = having(PATIENCE, default=3)
+    validation: float | Auto = VALIDATION
+    metric: str = METRIC
+    linear_tree: bool = flag(
+        "Combine the T5 with linear classifiers on the words of the text.",
+        default=True,
+        group="usual",
+    )
+    device: str = choice(
+        "Device to train on.", "cpu", "cuda", default=AUTO, auto="a GPU if there is one"
+    )
+    seed: int = SEED
 
     def text_features(self) -> Tokens:
         """How texts become rows for this model: token ids in order, by the model's tokenizer."""
@@ -202,20 +181,25 @@ class Seq2Seq(Method):
         """Of the names that label paths are written with, too."""
         return digest(super()._identity(X, Y, valid, taxonomy), self._names)
 
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return {**resolve_shared(params, shape), **autos(params, {"device": device})}
+
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
-        self.reading_ = Reading.of(X, self._names, self.max_tokens)
+        X, Y, valid, _ = parts_of(data, self.params_.validation, self.params_.seed)
+        self.reading_ = Reading.of(X, self._names, self.params_.max_tokens)
         self.bag_ = Bag.of(self.reading_, X)
         names = self._names if self.reading_.in_order else None
         first_own = self.reading_.vocabulary
-        if self.model != SMALL:
-            first_own = max(first_own, vocabulary_of(self.model))
+        if self.params_.model != SMALL:
+            first_own = max(first_own, vocabulary_of(self.params_.model))
         self.outputs_, has, n_tokens = plan_outputs(
-            Y, data.taxonomy, names, first_own, short=self.writing == "short"
+            Y, data.taxonomy, names, first_own, short=self.params_.decoding == "short"
         )
         self.calibration_, self.invalid_ = np.array([1.0, 0.0]), 0.0
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
+            torch.manual_seed(self.params_.seed)
             self.t5_ = self._begin(n_tokens, first_own).to(self._device())
         self.writer_: Writer | None = None
         self._train(X, has, Y, valid, data)
@@ -223,23 +207,23 @@ class Seq2Seq(Method):
         self.wide_: Wide | None = None
         if valid is not None:
             deep = self._calibrate(*valid, min(LISTED, Y.shape[1]))
-            if self.wide:
+            if self.params_.linear_tree:
                 again, taxonomy = data.valid is None, data.taxonomy
                 bags, held = (self.bag_(X), Y), (self.bag_(valid[0]), valid[1])
                 parts = listeners(data.callbacks, "wide")
                 self.wide_ = Wide.fit(
-                    method_class(TREE), bags, held, deep, taxonomy, self.seed, again, parts
+                    method_class(TREE), bags, held, deep, taxonomy, self.params_.seed, again, parts
                 )
 
     def _begin(self, n_tokens: int, first_own: int) -> Any:
-        if self.model != SMALL:
-            return fetched_t5(self.model, n_tokens, first_own)
+        if self.params_.model != SMALL:
+            return fetched_t5(self.params_.model, n_tokens, first_own)
         return small_t5(
             n_tokens,
-            width=self.width,
-            layers=self.layers,
-            heads=self.heads,
-            dropout=self.dropout,
+            width=self.params_.width,
+            layers=self.params_.layers,
+            heads=self.params_.heads,
+            dropout=self.params_.dropout,
         )
 
     def _train(
@@ -251,17 +235,17 @@ class Seq2Seq(Method):
         data: TrainingData,
     ) -> None:
         trainer = Trainer(
-            epochs=self.epochs,
-            batch_size=batch_of(self.batch_size, X.shape[0]),
-            seed=self.seed,
+            epochs=self.params_.epochs,
+            batch_size=self.params_.batch_size,
+            seed=self.params_.seed,
             schedule="linear",
             warmup=0.05,
-            patience=self.patience,
+            patience=self.params_.patience,
             callbacks=data.callbacks,
             identity=data.identity,
         )
         self.t5_.train()
-        adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.lr))
+        adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.params_.lr))
         score = None if valid is None else lambda: self._score(*valid, Y)
         watch(data.callbacks, self._rank_written, (X, Y), valid, most=MOST_SCORED)
         objective = WritingObjective(self, X, has)
@@ -270,11 +254,9 @@ class Seq2Seq(Method):
 
     def _device(self) -> str:
         """Where to train."""
-        if self.device == "auto":
-            return "cuda" if torch.cuda.is_available() else "cpu"
-        if self.device == "cuda" and not torch.cuda.is_available():
+        if self.params_.device == "cuda" and not torch.cuda.is_available():
             raise ParameterError("seq2seq.device='cuda': there is no GPU that torch can use")
-        return self.device
+        return str(self.params_.device)
 
     def _writer(self) -> Writer:
         """A copy of the model as it is now, made for prediction."""
@@ -283,7 +265,9 @@ class Seq2Seq(Method):
         if small and model.shared.weight.device.type == "cpu":
             # What float32 rounds depends on the batch; after float64 the scores are the same.
             model = model.double()
-        return Writer(model, self.outputs_.trie, self.beams, self.writing == "free")
+        return Writer(
+            model, self.outputs_.trie, self.params_.beams, self.params_.decoding == "free"
+        )
 
     def _raw(self, writer: Writer, X: csr_matrix) -> tuple[csr_matrix, float]:
         """Probabilities of labels before calibration, and the share of invalid first outputs."""
@@ -305,7 +289,7 @@ class Seq2Seq(Method):
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
         rows = evenly(X.shape[0], MOST_SCORED)
         best = self._rank_written(X[rows], min(5, Y.shape[1]))
-        return measure(self.metric, best, Y[rows], Y_train)
+        return measure(self.params_.metric, best, Y[rows], Y_train)
 
     def _rank_written(self, X: csr_matrix, k: int) -> Ranking:
         """Rank by what the T5 of the moment writes alone; scores are not calibrated."""
@@ -355,7 +339,7 @@ class Seq2Seq(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         # Where it was trained is no part of what was learned: without a GPU it runs without.
-        wanted = self.device != "cpu" and torch.cuda.is_available()
+        wanted = self.params_.device != "cpu" and torch.cuda.is_available()
         self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
         n_tokens = self.t5_.get_input_embeddings().num_embeddings
         self.outputs_ = Outputs.restore(with_prefix("outputs.", arrays), n_tokens, self.n_labels_)
@@ -373,16 +357,22 @@ class Seq2Seq(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        batch, width = batch_of(params["batch_size"], shape.points), params["width"]
+        batch, width = params["batch_size"], params["width"]
         tokens = shape.features + shape.labels + params["vocabulary"]
         states = batch * params["max_tokens"] * width * params["layers"]
         needs = (
-            {"linear classifiers": wide_bytes(method_class(TREE), shape)} if params["wide"] else {}
+            {"linear classifiers": wide_bytes(method_class(TREE), shape)}
+            if params["linear_tree"]
+            else {}
         )
         return needs | {
             "the data, cut in two": shape.data_bytes,
             "token vectors, moments and the best so far": 24 * tokens * width,
             "layers, moments and the best so far": 24 * 30 * params["layers"] * width**2,
             "states of a batch": 4 * 40 * states,
-            "scores of a batch": 4 * 6 * batch * params["paths"] * min(tokens, shape.labels + 1000),
+            "scores of a batch": 4
+            * 6
+            * batch
+            * params["max_outputs"]
+            * min(tokens, shape.labels + 1000),
         }

@@ -45,19 +45,16 @@ class WritingObjective:
         # Dropout draws from torch's own generator: begun anew for each batch, resumed runs agree.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(int(batch.rng.integers(2**62)))
-            with torch.autocast(
-                device.type, torch.bfloat16, enabled=self.method.precision == "bfloat16"
-            ):
-                encoded = model.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-                hidden = model.decoder(
-                    input_ids=self._shifted(edges).to(device),
-                    encoder_hidden_states=encoded[of],
-                    encoder_attention_mask=mask[of],
-                    use_cache=False,
-                ).last_hidden_state
-                pair, place = np.nonzero(edges >= 0)
-                written = written_states(model, hidden[pair, place])
-                log_p = self._log_probabilities(written, edges[pair, place])
+            encoded = model.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+            hidden = model.decoder(
+                input_ids=self._shifted(edges).to(device),
+                encoder_hidden_states=encoded[of],
+                encoder_attention_mask=mask[of],
+                use_cache=False,
+            ).last_hidden_state
+            pair, place = np.nonzero(edges >= 0)
+            written = written_states(model, hidden[pair, place])
+            log_p = self._log_probabilities(written, edges[pair, place])
         # An example counts once, however many of its outputs were drawn.
         weights = 1.0 / np.bincount(example)[example[pair]]
         return -(torch.from_numpy(weights).to(log_p) * log_p).sum() / len(present)
@@ -67,7 +64,7 @@ class WritingObjective:
         has = self.has[batch.rows]
         rows = np.repeat(np.arange(has.shape[0]), np.diff(has.indptr))
         order = np.lexsort((batch.rng.random(len(rows)), rows))
-        drawn = order[np.arange(len(rows)) - has.indptr[rows] < self.method.paths]
+        drawn = order[np.arange(len(rows)) - has.indptr[rows] < self.method.params_.max_outputs]
         return rows[drawn], has.indices[drawn]
 
     def _shifted(self, edges: np.ndarray) -> torch.Tensor:
@@ -81,7 +78,7 @@ class WritingObjective:
         """Of writing each edge: among those beside it, or among all tokens if writing is free."""
         method, vectors = self.method, self.method.t5_.lm_head.weight
         trie = method.outputs_.trie
-        if method.writing == "free":
+        if method.params_.decoding == "free":
             every = torch.log_softmax((hidden @ vectors.T).float(), dim=1)
             return every[np.arange(len(edges)), trie.tokens[edges]]
         log_p, rows, columns, leaving = next_log_probabilities(

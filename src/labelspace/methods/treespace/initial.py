@@ -5,19 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.components.training_counts import MANY_EXAMPLES, RARE_PER_LABEL, row_lr_scale
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.vectors import Layout, LevelEncoder
 from labelspace.nn.encoder import unit_array
-
-
-def feature_pace(rare: float | None, X: csr_matrix, Y: csr_matrix) -> np.ndarray | None:
-    """As in `glas_rules`, but labels with few examples are left all of their rare features."""
-    features = np.bincount(X.indices, minlength=X.shape[1])
-    labels = np.bincount(Y.indices, minlength=Y.shape[1])
-    mean = labels.sum() / max(1, np.count_nonzero(labels))
-    chosen = RARE_PER_LABEL * mean**2 / MANY_EXAMPLES if rare is None else rare
-    return row_lr_scale(chosen, features, labels)
 
 
 def log_odds(nodes: Nodes, counts: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
 from labelspace.components.holdout import parts_of
 from labelspace.components.linear_companion import LISTED, TREE, Wide, wide_bytes
-from labelspace.components.training_counts import batch_of
+from labelspace.components.training_counts import row_lr_scale
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.data.taxonomy import label_ancestors
@@ -33,22 +33,24 @@ from labelspace.errors import ParameterError
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import (
+    AUTO,
     BATCH_SIZE,
+    FEATURE_DAMPING,
     KEEP,
     METRIC,
     PATIENCE,
-    RARE,
     SEED,
     VALIDATION,
-    Parameter,
+    Auto,
     choice,
     flag,
     integer,
     number,
 )
 from labelspace.methods.registry import method_class
+from labelspace.methods.treespace.defaults import resolve
 from labelspace.methods.treespace.geometry import GEOMETRIES
-from labelspace.methods.treespace.initial import centroids, feature_pace, log_odds
+from labelspace.methods.treespace.initial import centroids, log_odds
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.objective import TreeObjective
 from labelspace.methods.treespace.search import TreeBlend, TreeIndex, with_ancestors
@@ -72,136 +74,146 @@ class TreeSpace(Method):
 
     name: ClassVar[str] = "treespace"
     summary: ClassVar[str] = "a tree of label spaces that grow with depth, searched from the root"
-    parameters: ClassVar[Mapping[str, Parameter]] = {
-        "dim": integer("dimension of the deepest space", low=1, high=4096),
-        "top_dim": integer("dimension of the topmost space; equal to dim: constant", low=1),
-        "spaces": integer("levels with a space of their own; deeper ones share the last", low=1),
-        "width": integer("of the encoder that serves all spaces", low=1),
-        "geometry": choice(
-            "of each space: unit vectors, or points of a Poincare ball",
-            *("euclidean", "hyperbolic"),
-        ),
-        "projections": choice(
-            "from a parent's space to its children's: a matrix a node, one a level and a low-rank "
-            "one a node, or one a level; auto: the first that is small enough",
-            *("auto", "node", "low-rank", "shared"),
-        ),
-        "prediction": number("weight of the predictions on all levels", low=0.0),
-        "level_weight": number(
-            "weight of a level's prediction, as a multiple of the one above", low=0.01
-        ),
-        "consistency": number(
-            "weight of the angle, in a ball the distance, from child to parent's projection",
-            low=0.0,
-        ),
-        "regularisation": number("weight of the projections' and own parts' regularisers", low=0.0),
-        "keep": KEEP,
-        "rare": RARE,
-        "scale": number(
-            "where the trained scale of inner products, or of distances, begins", low=0.1
-        ),
-        "n_negatives": integer("siblings beyond which an example's negatives are sampled", low=1),
-        "epochs": integer("passes over the training data at most", low=1),
-        "batch_size": BATCH_SIZE,
-        "lr": number("learning rate of Adam", low=0.0),
-        "patience": PATIENCE,
-        "validation": VALIDATION,
-        "metric": METRIC,
-        "neighbours": integer("training examples that vote; 0: none", low=0),
-        "wide": flag("linear classifiers along the same tree stand beside its spaces"),
-        "lean": number(
-            "how far rare labels go before others that are all but as likely; none: as far as it "
-            "costs next to nothing on the validation cut",
-            low=0.0,
-            none=True,
-        ),
-        "beam": integer("most nodes that search opens; 0: as many as exact search needs", low=0),
-        "consistent": flag("a label never comes without its ancestors in the taxonomy"),
-        "seed": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        dim: int = 512,
-        top_dim: int = 128,
-        spaces: int = 8,
-        width: int = 512,
-        geometry: str = "euclidean",
-        projections: str = "auto",
-        prediction: float = 1.0,
-        level_weight: float = 1.0,
-        consistency: float = 0.1,
-        regularisation: float = 0.001,
-        keep: float = 0.8,
-        rare: float | None = None,
-        scale: float = 10.0,
-        n_negatives: int = 1000,
-        epochs: int = 8,
-        batch_size: int | None = None,
-        lr: float = 0.004,
-        patience: int = 2,
-        validation: float | None = None,
-        metric: str = "nDCG@5",
-        neighbours: int = 10,
-        wide: bool = True,
-        lean: float | None = None,
-        beam: int = 0,
-        consistent: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.dim = dim
-        self.top_dim = top_dim
-        self.spaces = spaces
-        self.width = width
-        self.geometry = geometry
-        self.projections = projections
-        self.prediction = prediction
-        self.level_weight = level_weight
-        self.consistency = consistency
-        self.regularisation = regularisation
-        self.keep = keep
-        self.rare = rare
-        self.scale = scale
-        self.n_negatives = n_negatives
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.patience = patience
-        self.validation = validation
-        self.metric = metric
-        self.neighbours = neighbours
-        self.wide = wide
-        self.lean = lean
-        self.beam = beam
-        self.consistent = consistent
-        self.seed = seed
+    dim: int = integer(
+        "Dimension of the deepest space.", default=512, group="usual", low=1, high=4096
+    )
+    top_dim: int = integer(
+        "Dimension of the topmost space; equal to `dim`, all spaces are of one dimension.",
+        default=128,
+        group="paper",
+        low=1,
+    )
+    spaces: int = integer(
+        "Number of levels with a space of their own; deeper levels share the last.",
+        default=8,
+        group="paper",
+        low=1,
+    )
+    width: int = integer(
+        "Width of the encoder that all spaces share.", default=512, group="usual", low=1
+    )
+    geometry: str = choice(
+        "Geometry of each space: unit vectors, or points of a Poincare ball.",
+        "euclidean",
+        "hyperbolic",
+        default="euclidean",
+        group="paper",
+    )
+    projections: str = choice(
+        "Projection from a parent's space to its children's: a matrix per node, one per level and "
+        "a low-rank one per node, or one per level.",
+        "node",
+        "low-rank",
+        "shared",
+        default=AUTO,
+        group="paper",
+        auto="the first of these that is small enough for the tree",
+        tuned=True,
+    )
+    prediction: float = number(
+        "Weight of the prediction loss of all levels.", default=1.0, group="paper", low=0.0
+    )
+    level_weight: float = number(
+        "Weight of a level's prediction loss, as a multiple of the level above.",
+        default=1.0,
+        group="paper",
+        low=0.01,
+    )
+    consistency: float = number(
+        "Weight of the angle, in a ball the distance, between a child and its parent's projection.",
+        default=0.1,
+        group="paper",
+        low=0.0,
+    )
+    regularisation: float = number(
+        "Weight of the regularisers of projections and of the nodes' own parts.",
+        default=0.001,
+        group="paper",
+        low=0.0,
+    )
+    keep: float = KEEP
+    feature_damping: float | Auto | None = FEATURE_DAMPING
+    scale: float = number(
+        "Initial value of the trained scale of inner products or distances.", default=10.0, low=0.1
+    )
+    n_negatives: int = integer(
+        "Number of siblings above which the negatives of an example are sampled.",
+        default=1000,
+        low=1,
+    )
+    epochs: int = integer(
+        "Maximum number of passes over the training data.", default=8, group="usual", low=1
+    )
+    batch_size: int | Auto = BATCH_SIZE
+    lr: float = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0)
+    patience: int = PATIENCE
+    validation: float | Auto = VALIDATION
+    metric: str = METRIC
+    neighbours: int = integer(
+        "Number of nearest training examples that vote beside the spaces' scores; 0 for none.",
+        default=10,
+        group="usual",
+        low=0,
+    )
+    linear_tree: bool = flag(
+        "Combine the spaces with linear classifiers along the same tree.",
+        default=True,
+        group="usual",
+    )
+    tail_bias: float | Auto = number(
+        "How far rare labels are ranked above others that are nearly as likely.",
+        default=AUTO,
+        low=0.0,
+        auto="as far as it costs next to nothing on held-out examples",
+        tuned=True,
+    )
+    beam: int | None = integer(
+        "Maximum number of nodes that search opens.",
+        default=None,
+        low=1,
+        none="as many as exact search needs",
+    )
+    consistent: bool = flag(
+        "Rank a label only together with its ancestors in the taxonomy.",
+        default=False,
+        group="usual",
+    )
+    seed: int = SEED
+
+    @classmethod
+    def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        if self.prediction + self.consistency + self.regularisation == 0:
+        if self.params_.prediction + self.params_.consistency + self.params_.regularisation == 0:
             raise ParameterError(
                 "prediction, consistency and regularisation are all 0: nothing is left to train for"
             )
-        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
+        X, Y, valid, _ = parts_of(data, self.params_.validation, self.params_.seed)
         self.n_labels_ = Y.shape[1]
-        rng = np.random.default_rng([self.seed, X.shape[1]])
-        self.nodes_ = Nodes.build(X, Y, data.taxonomy, self.seed)
-        self.layout_ = Layout.of(self.nodes_, self.dim, self.top_dim, self.spaces)
+        rng = np.random.default_rng([self.params_.seed, X.shape[1]])
+        self.nodes_ = Nodes.build(X, Y, data.taxonomy, self.params_.seed)
+        self.layout_ = Layout.of(
+            self.nodes_, self.params_.dim, self.params_.top_dim, self.params_.spaces
+        )
         above = self.nodes_.on_nodes(Y)
         counts = np.bincount(above.indices, minlength=len(self.nodes_))
-        geometry = GEOMETRIES[self.geometry]
+        geometry = GEOMETRIES[self.params_.geometry]
         self.encoder_ = LevelEncoder.fresh(
-            *(X.shape[1], self.width, self.layout_.dims, geometry, rng),
-            row_lr_scale=feature_pace(self.rare, X, Y),
+            *(X.shape[1], self.params_.width, self.layout_.dims, geometry, rng),
+            row_lr_scale=row_lr_scale(
+                self.params_.feature_damping, np.bincount(X.indices, minlength=X.shape[1])
+            ),
         )
-        if self.geometry == "hyperbolic":  # where lengths count
+        if self.params_.geometry == "hyperbolic":  # where lengths count
             self.encoder_.stretch(X)
         self.vectors_ = TreeVectors.fresh(
-            self.nodes_, self.layout_, self.projections, geometry, rng
+            self.nodes_, self.layout_, self.params_.projections, geometry, rng
         )
         self.vectors_.place(centroids(self.encoder_, X, self.layout_, above, rng))
         self.bias_ = torch.from_numpy(log_odds(self.nodes_, counts)).requires_grad_()
-        self.scale_ = torch.full((len(self.layout_.dims),), self.scale, requires_grad=True)
+        self.scale_ = torch.full((len(self.layout_.dims),), self.params_.scale, requires_grad=True)
         self._train(X, above, Y, valid, data)
         self.ancestors_ = label_ancestors(data.taxonomy, Y.shape[1])
         self._finish(X, Y, valid, data)
@@ -215,11 +227,11 @@ class TreeSpace(Method):
         data: TrainingData,
     ) -> None:
         trainer = Trainer(
-            epochs=self.epochs,
-            batch_size=batch_of(self.batch_size, X.shape[0]),
-            seed=self.seed,
+            epochs=self.params_.epochs,
+            batch_size=self.params_.batch_size,
+            seed=self.params_.seed,
             schedule="linear",
-            patience=self.patience,
+            patience=self.params_.patience,
             callbacks=data.callbacks,
             identity=data.identity,
         )
@@ -238,14 +250,16 @@ class TreeSpace(Method):
         tables = {"encoder": self.encoder_.trunk.first, **self.vectors_.tables()}
         dense = [
             {"params": [self.scale_], "lr": 0.01},
-            {"params": [self.bias_], "lr": self.lr},
-            {"params": self.encoder_.heads, "lr": self.lr / 5},
+            {"params": [self.bias_], "lr": self.params_.lr},
+            {"params": self.encoder_.heads, "lr": self.params_.lr / 5},
         ]
         if self.vectors_.shared:
-            dense.append({"params": list(self.vectors_.shared.values()), "lr": self.lr / 5})
+            dense.append({"params": list(self.vectors_.shared.values()), "lr": self.params_.lr / 5})
         return OptimiserGroup(
             {
-                "rows": RowOptimiser({name: (table, self.lr) for name, table in tables.items()}),
+                "rows": RowOptimiser(
+                    {name: (table, self.params_.lr) for name, table in tables.items()}
+                ),
                 "dense": TorchOptimiser(torch.optim.Adam(dense)),
             }
         )
@@ -254,7 +268,7 @@ class TreeSpace(Method):
         return TreeIndex.build(
             *(self.nodes_, self.layout_, self.vectors_.final()),
             *(self.scale_.detach().numpy(), self.bias_.detach().numpy()),
-            *(self.n_labels_, self.beam),
+            *(self.n_labels_, self.params_.beam or 0),
             self.vectors_.geometry,
         )
 
@@ -268,36 +282,43 @@ class TreeSpace(Method):
         """All that is built on the trained vectors: index, voters, calibration."""
         held = None if valid is None else self.encoder_.encode(valid[0])
         voters = None
-        if self.neighbours:
+        if self.params_.neighbours:
             near = None if held is None else held[0]
-            voters = Voters.build(self.embed, X, Y, self.seed, near)
-        self.blend_ = TreeBlend(self._index(), voters, self.neighbours)
+            voters = Voters.build(self.embed, X, Y, self.params_.seed, near)
+        self.blend_ = TreeBlend(self._index(), voters, self.params_.neighbours)
         self.wide_ = None
         if valid is None or held is None:
             return
         cut, again = (*held, valid[1]), data.valid is None
-        self.blend_.fit(*cut, lambda *best: measure(self.metric, Ranking(*best), cut[2], Y))
+        self.blend_.fit(*cut, lambda *best: measure(self.params_.metric, Ranking(*best), cut[2], Y))
         self._lean(cut, Y)
-        if self.wide:
+        if self.params_.linear_tree:
             deep = Ranking(*self.blend_.rank(*held, min(LISTED, self.n_labels_)))
             parts = listeners(data.callbacks, "wide")
             self.wide_ = Wide.fit(
-                method_class(TREE), (X, Y), valid, deep, data.taxonomy, self.seed, again, parts
+                method_class(TREE),
+                (X, Y),
+                valid,
+                deep,
+                data.taxonomy,
+                self.params_.seed,
+                again,
+                parts,
             )
         if voters is not None and again:  # in the end, nobody is left out of the vote
             self.blend_.voters = voters.extended(self.embed, *valid)
 
     def _lean(self, cut: tuple[np.ndarray, np.ndarray, csr_matrix], Y: csr_matrix) -> None:
         rarity = np.log(inverse_propensities(Y))
-        if self.lean is None:
-            score = lambda *best: measure(self.metric, Ranking(*best), cut[2], Y)  # noqa: E731
+        if self.params_.tail_bias == AUTO:
+            score = lambda *best: measure(self.params_.metric, Ranking(*best), cut[2], Y)  # noqa: E731
             self.blend_.fit_lean(*cut, score, rarity)
-        elif self.lean > 0:
-            self.blend_.lean = (self.lean * rarity).astype(np.float32)
+        elif self.params_.tail_bias > 0:
+            self.blend_.lean = (self.params_.tail_bias * rarity).astype(np.float32)
             self.blend_.calibrate(*cut)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        return measure(self.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, Y_train)
+        return measure(self.params_.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, Y_train)
 
     def _rank_by_tree(self, X: csr_matrix, k: int) -> Ranking:
         """Rank by the spaces of the moment alone; scores are not calibrated."""
@@ -314,7 +335,7 @@ class TreeSpace(Method):
         else:
             deep = Ranking(*self.blend_.rank(*seen, min(max(k, LISTED), self.n_labels_)))
             best = self.wide_.rank(X, deep, k)
-        if not self.consistent:
+        if not self.params_.consistent:
             return best
         above = self.ancestors_.indptr, self.ancestors_.indices
         return Ranking(*with_ancestors(best.labels, best.scores, *above))
@@ -357,16 +378,16 @@ class TreeSpace(Method):
         _check_layout(arrays, len(self.nodes_), self.n_features_in_, self.n_labels_)
         dims = tuple(int(d) for d in arrays["dims"])
         self.layout_ = Layout(dims, arrays["space"], arrays["row"])
-        self.encoder_ = LevelEncoder.restore(arrays, len(dims), GEOMETRIES[self.geometry])
+        self.encoder_ = LevelEncoder.restore(arrays, len(dims), GEOMETRIES[self.params_.geometry])
         self.ancestors_ = unpack_csr("ancestors", arrays, (self.n_labels_, self.n_labels_))
         slope = arrays.get("slope", np.empty(0, np.float32))
         index = TreeIndex.over(
             *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"], slope),
-            *(self.n_labels_, self.beam),
+            *(self.n_labels_, self.params_.beam or 0),
         )
         kept = with_prefix("voters.", arrays)
-        voters = Voters.restore(kept, self.n_labels_, self.width) if kept else None
-        self.blend_ = TreeBlend(index, voters, self.neighbours, arrays["blend"])
+        voters = Voters.restore(kept, self.n_labels_, self.params_.width) if kept else None
+        self.blend_ = TreeBlend(index, voters, self.params_.neighbours, arrays["blend"])
         self.blend_.lean = arrays.get("lean")
         wide = with_prefix("wide.", arrays)
         sizes = self.n_features_in_, self.n_labels_
@@ -374,7 +395,7 @@ class TreeSpace(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        batch = batch_of(params["batch_size"], shape.points)
+        batch = params["batch_size"]
         inner = shape.labels // 4 + 1
         numbers = 4 if params["geometry"] == "euclidean" else 12  # for a score and its gradient
         needs = {
@@ -387,7 +408,7 @@ class TreeSpace(Method):
         }
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
-        if params["wide"]:
+        if params["linear_tree"]:
             needs["linear classifiers along the tree"] = wide_bytes(method_class(TREE), shape)
         return needs
 

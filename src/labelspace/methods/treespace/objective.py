@@ -43,9 +43,9 @@ class TreeObjective:
         nodes = model.nodes_
         self.share = np.bincount(above.indices, minlength=len(nodes)) / above.shape[0]
         fans = np.diff(nodes.down.indptr)
-        self.is_wide = fans > model.n_negatives
+        self.is_wide = fans > model.params_.n_negatives
         self.fan = fans
-        self.weights = model.level_weight ** np.arange(len(model.layout_.dims))
+        self.weights = model.params_.level_weight ** np.arange(len(model.layout_.dims))
         several = np.flatnonzero(np.diff(nodes.up.indptr) > 1)
         extra = np.isin(nodes.edges[:, 0], several)
         extra &= nodes.edges[:, 1] != nodes.main[nodes.edges[:, 0]]
@@ -54,9 +54,9 @@ class TreeObjective:
     def __call__(self, batch: Batch) -> Tensor:
         model = self.model
         X, above = self.X[batch.rows], self.above[batch.rows]
-        if model.keep < 1:
-            kept = batch.rng.random(X.nnz, np.float32) < model.keep
-            X.data = np.where(kept, X.data / np.float32(model.keep), np.float32(0.0))
+        if model.params_.keep < 1:
+            kept = batch.rng.random(X.nnz, np.float32) < model.params_.keep
+            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
             X.eliminate_zeros()
         points = model.encoder_(X)
         truth = _Truth(above)
@@ -73,7 +73,7 @@ class TreeObjective:
             asked = truth.has_any(model.nodes_.main[step.nodes])
             self._ask_other_parents(asked, step, truth)
             told = self._told(logits, truth.has_any(step.nodes), asked, weight)
-            loss = loss + model.prediction * float(self.weights[space]) * told
+            loss = loss + model.params_.prediction * float(self.weights[space]) * told
         return loss + self._penalty(vectors, expected, own, projections)
 
     def _candidates(
@@ -86,7 +86,7 @@ class TreeObjective:
         odds = np.ones(len(self.share), np.float32)
         for node in positive[self.is_wide[positive]]:
             below = down.indices[down.indptr[node] : down.indptr[node + 1]]
-            drawn = self.model.n_negatives / self.fan[node]
+            drawn = self.model.params_.n_negatives / self.fan[node]
             pieces.append(below[rng.random(len(below)) < drawn])
             in_batch = 1.0 - (1.0 - self.share[below]) ** n
             odds[below] = in_batch + (1.0 - in_batch) * drawn
@@ -123,13 +123,13 @@ class TreeObjective:
         model, loss = self.model, torch.zeros(())
         pairs = [(v, e) for v, e in zip(vectors, expected, strict=True) if e is not None]
         count = max(1, sum(len(v) for v, _ in pairs))
-        if model.consistency > 0 and pairs:
+        if model.params_.consistency > 0 and pairs:
             apart = sum(self.geometry.apart(v, e).sum() for v, e in pairs)
-            loss = loss + model.consistency * apart / count
-        if model.regularisation > 0:
+            loss = loss + model.params_.consistency * apart / count
+        if model.params_.regularisation > 0:
             total = max(1, sum(len(part) for part in own))
             lengths = sum(part.square().sum(1).sum() for part in own) / total
-            loss = loss + model.regularisation * (projections + lengths)
+            loss = loss + model.params_.regularisation * (projections + lengths)
         return loss
 
 

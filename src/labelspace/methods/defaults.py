@@ -1,0 +1,34 @@
+"""What "auto" becomes for the parameters that several methods share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from labelspace.components.holdout import validation_share
+from labelspace.components.training_counts import batch_of, feature_damping
+from labelspace.components.training_data import Shape
+from labelspace.methods.parameters import AUTO
+
+
+def autos(params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of `values` whose parameter is "auto"."""
+    return {name: value for name, value in values.items() if params.get(name) == AUTO}
+
+
+def resolve_shared(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    """Return values for `validation`, `batch_size` and `feature_damping` where they are "auto".
+
+    A share to hold out that would make more examples than are ever needed is lowered, too.
+    """
+    found = autos(
+        params,
+        {
+            "batch_size": batch_of(None, shape.points),
+            "feature_damping": feature_damping(shape.label_nnz, shape.used_labels),
+        },
+    )
+    if "validation" in params:
+        given = params["validation"]
+        found["validation"] = validation_share(None if given == AUTO else given, shape.points)
+    return found
