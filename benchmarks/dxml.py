@@ -37,7 +37,7 @@ PAPER = {
     "epochs": 100,
     "hidden": (512,),
     "ensemble": 1,
-    "raw": False,
+    "raw_neighbours": False,
     "batch_size": 512,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -46,7 +46,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "one-linear": {"ensemble": 1, "hidden": ()},
     "five-learners": {"ensemble": 5},
     "linear": {"hidden": ()},
-    "neighbours": {"loss": "neighbours"},
     "paper": PAPER,
     "paper-adam": {**PAPER, "optimiser": "adam", "lr": 0.005, "epochs": None},
     "paper-linear": {**PAPER, "hidden": ()},

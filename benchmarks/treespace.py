@@ -49,7 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "projections-node": {"projections": "node", "dim": 128, "top_dim": 32},
     "hyperbolic": {"geometry": "hyperbolic"},
     "no-votes": {"neighbours": 0},
-    "no-lean": {"lean": 0.0},
+    "no-lean": {"tail_bias": 0.0},
 }
 FAN, DIM, SPREAD, NOISE, SHARPNESS = 16, 64, 1.0, 0.6, 12.0
 BEAMS = (0, 8, 16, 32, 64)
@@ -70,7 +70,7 @@ def ablations(
         counts = np.bincount(train.labels.indices, minlength=train.n_labels)
         for name in names:
             start = time.perf_counter()
-            model = TreeSpace(**{"wide": False, **changes, **SETTINGS[name]})
+            model = TreeSpace(**{"linear_tree": False, **changes, **SETTINGS[name]})
             model.fit(X, train.labels, taxonomy=train.taxonomy)
             row: dict[str, Any] = {"set": folder.name, "rows": len(train), "setting": name}
             row["train_s"] = time.perf_counter() - start

@@ -167,7 +167,7 @@ def test_levels_without_examples_show_a_dash(catalogue, command):
 
 
 def test_update_keeps_the_meaning_of_columns_and_adds_edges(catalogue, command):
-    small = ("dim=8", "epochs=4", "batch_size=8", "rare=0")
+    small = ("dim=8", "epochs=4", "batch_size=8", "feature_damping=0")
     settings = [word for pair in small for word in ("--set", pair)]
     model = catalogue / "glas"
     arguments = (*COLUMNS, "--method", "glas", *settings, "--out", model)
@@ -189,7 +189,9 @@ def test_update_keeps_the_meaning_of_columns_and_adds_edges(catalogue, command):
 
 
 def test_update_drops_a_threshold_and_says_so(shop, command):
-    settings = [word for pair in ("dim=8", "epochs=2", "rare=0") for word in ("--set", pair)]
+    settings = [
+        word for pair in ("dim=8", "epochs=2", "feature_damping=0") for word in ("--set", pair)
+    ]
     model = shop / "m"
     code, _, err = command(
         *("train", shop / "train.jsonl", "--method", "glas", *settings, "--out", model),
@@ -212,7 +214,9 @@ def test_plots_and_maps_know_the_columns(catalogue, command):
     code, _, err = command("plot", "reliability", *arguments)
     assert code == 0, err
     assert picture.read_bytes().startswith(b"\x89PNG")
-    settings = [word for pair in ("dim=4", "epochs=1", "rare=0") for word in ("--set", pair)]
+    settings = [
+        word for pair in ("dim=4", "epochs=1", "feature_damping=0") for word in ("--set", pair)
+    ]
     arguments = (*COLUMNS, "--method", "glas", *settings, "--out", catalogue / "glas")
     assert command("train", catalogue / "train.csv", *arguments)[0] == 0
     page = catalogue / "map.html"

@@ -10,7 +10,7 @@ import pytest
 from labelspace.model import store
 from labelspace.nn.trainer import Trainer
 
-SMALL = ("dim=8", "epochs=8", "batch_size=8", "lr=0.05", "rare=0")
+SMALL = ("dim=8", "epochs=8", "batch_size=8", "lr=0.05", "feature_damping=0")
 GLAS = ("--method", "glas", *(word for pair in SMALL for word in ("--set", pair)))
 
 

@@ -55,7 +55,7 @@ def test_without_examples_held_out_there_is_nobody_to_weigh_it(parts):
     X, Y = parts[0]
     small = {"dim": 12, "top_dim": 8, "width": 16, "epochs": 1}
     assert TreeSpace(**small, validation=0.0).fit(X, Y).wide_ is None
-    assert TreeSpace(**small, wide=False).fit(X, Y).wide_ is None
+    assert TreeSpace(**small, linear_tree=False).fit(X, Y).wide_ is None
     assert TreeSpace(**small).fit(X, Y).wide_ is not None
 
 

@@ -12,7 +12,14 @@ from labelspace.methods.glas.method import GLaS
 from labelspace.methods.linear import Linear
 from support.planted import planted
 
-SMALL = {"dim": 16, "epochs": 6, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
+SMALL = {
+    "dim": 16,
+    "epochs": 6,
+    "batch_size": 32,
+    "n_negatives": 4,
+    "lr": 0.02,
+    "feature_damping": 0.0,
+}
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def test_common_features_are_not_compared_and_training_data_stay_as_they_are():
     X = X[np.diff(words.indptr) > 0]
     before = X.copy()
     Y = random(X.shape[0], 30, 0.1, format="csr", random_state=1)
-    found = KNN(common=0.5).fit(X, Y).predict(X, 5)
+    found = KNN(max_document_frequency=0.5).fit(X, Y).predict(X, 5)
     expected = KNN().fit(X[:, :60], Y).predict(X[:, :60], 5)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
     np.testing.assert_array_equal(X.toarray(), before.toarray())

@@ -15,6 +15,7 @@ from labelspace.errors import NotFittedError
 from labelspace.methods import linear
 from labelspace.methods.linear import Linear
 from labelspace.metrics.ranking import evaluate
+from support.fitted import restored
 from support.planted import planted
 
 HARD = {"negatives": "hard", "shortlist": 8}
@@ -132,9 +133,7 @@ def test_scores_are_calibrated(settings):
 def test_a_model_with_short_lists_survives_its_state_and_one_by_one():
     X, Y = planted()
     model = Linear(**HARD).fit(X, Y)
-    other = Linear(**HARD)
-    other.n_features_in_, other.n_labels_ = model.n_features_in_, model.n_labels_
-    other.load_state({name: array.copy() for name, array in model.state().items()})
+    other = restored(model, {name: array.copy() for name, array in model.state().items()})
     one, two = model.predict(X, 8), other.predict(X, 8)
     assert np.array_equal(one.labels, two.labels)
     assert np.array_equal(one.scores, two.scores)
@@ -225,19 +224,15 @@ def test_negatives_are_of_one_kind_whatever_part_of_the_examples_is_trained_on(m
     member = Linear(validation=0.0).fit(X[rows], Y[rows])
     member.refit(X, Y, None)
     assert kinds[2:] == ["all", "all"]
-    again = Linear()
-    again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
-    again.load_state(model.state())
+    again = restored(model)
     again.refit(X[:200], Y[:200], None)
     assert kinds[-1] == "hard"
 
 
-def test_a_judge_that_dropped_its_search_still_says_what_it_was_trained_against():
+def test_without_candidate_search_the_kind_of_negatives_is_still_known():
     X, Y = planted(200)
     model = Linear(**HARD).fit(X, Y)
     model.drop_candidate_search()
-    again = Linear(**HARD)
-    again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
-    again.load_state(model.state())
+    again = restored(model)
     assert model.metadata() == again.metadata()
     assert again.metadata()["negatives"] == "hard"

@@ -7,19 +7,42 @@ import math
 import numpy as np
 import pytest
 
+from labelspace._core.suggest import unknown
 from labelspace.errors import ParameterError
-from labelspace.methods.parameters import choice, flag, integer, layers, number, plain, unknown
+from labelspace.methods import parameters as declare
+from labelspace.methods.parameters import plain
+
+
+def integer(**options):
+    return declare.integer("", default=1, **options)
+
+
+def number(**options):
+    return declare.number("", default=1.0, **options)
+
+
+def flag(**options):
+    return declare.flag("", default=True, **options)
+
+
+def choice(*names, **options):
+    return declare.choice("", *names, default=names[0], **options)
+
+
+def layers(**options):
+    return declare.layers("", default=(), **options)
 
 
 @pytest.mark.parametrize(
     ("parameter", "good", "bad"),
     [
-        (integer("", low=1, high=9), [1, 9], [0, 10, 1.5, "1", True, None]),
-        (integer("", none=True), [None, -5], ["none"]),
-        (number("", low=0.0), [0, 0.5, 1e30], [-0.1, math.nan, math.inf, "1", True]),
-        (flag(""), [True, False], [1, "true", None]),
-        (choice("", "a", "b"), ["a"], ["c", None, 1]),
-        (layers(""), [(), (512,), [64, 32]], [(0,), (1.5,), 512, "512"]),
+        (integer(low=1, high=9), [1, 9], [0, 10, 1.5, "1", True, None]),
+        (integer(none="x"), [None, -5], ["none", "auto"]),
+        (integer(auto="x"), ["auto", 5], ["none", None]),
+        (number(low=0.0), [0, 0.5, 1e30], [-0.1, math.nan, math.inf, "1", True]),
+        (flag(), [True, False], [1, "true", None]),
+        (choice("a", "b"), ["a"], ["c", None, 1]),
+        (layers(), [(), (512,), [64, 32]], [(0,), (1.5,), 512, "512"]),
     ],
 )
 def test_check(parameter, good, bad):
@@ -33,14 +56,15 @@ def test_check(parameter, good, bad):
 @pytest.mark.parametrize(
     ("parameter", "text", "value"),
     [
-        (integer(""), "1_000", 1000),
-        (integer("", none=True), "None", None),
-        (number(""), "1e-3", 1e-3),
-        (flag(""), "yes", True),
-        (flag(""), "False", False),
-        (choice("", "a", "b"), "b", "b"),
-        (layers(""), "512,256", (512, 256)),
-        (layers(""), "", ()),
+        (integer(), "1_000", 1000),
+        (integer(none="x"), "None", None),
+        (integer(auto="x"), "AUTO", "auto"),
+        (number(), "1e-3", 1e-3),
+        (flag(), "yes", True),
+        (flag(), "False", False),
+        (choice("a", "b"), "b", "b"),
+        (layers(), "512,256", (512, 256)),
+        (layers(), "", ()),
     ],
 )
 def test_parse(parameter, text, value):
@@ -49,7 +73,7 @@ def test_parse(parameter, text, value):
 
 @pytest.mark.parametrize(
     ("parameter", "text"),
-    [(integer(""), "1.5"), (number(""), "nan"), (flag(""), "maybe"), (layers(""), "a,b")],
+    [(integer(), "1.5"), (number(), "nan"), (flag(), "maybe"), (layers(), "a,b")],
 )
 def test_parse_names_what_it_cannot_read(parameter, text):
     with pytest.raises(ParameterError, match=f"p='?{text}'?: expected"):
@@ -63,17 +87,17 @@ def test_unknown_names_get_the_nearest_or_the_list():
 
 
 def test_numbers_of_numpy_are_taken_as_pythons():
-    integer("", low=1, high=9).check("p", np.int64(5))
-    number("", low=0.0).check("p", np.float32(0.5))
-    flag("").check("p", np.bool_(True))
-    layers("").check("p", (np.int64(512), 64))
+    integer(low=1, high=9).check("p", np.int64(5))
+    number(low=0.0).check("p", np.float32(0.5))
+    flag().check("p", np.bool_(True))
+    layers().check("p", (np.int64(512), 64))
     for parameter, bad in (
-        (integer("", high=9), np.int64(10)),
-        (integer(""), np.float32(1.0)),
-        (integer(""), np.bool_(True)),
-        (number(""), np.float32("nan")),
-        (number(""), np.datetime64("2024-01-01")),
-        (layers(""), (np.int64(0),)),
+        (integer(high=9), np.int64(10)),
+        (integer(), np.float32(1.0)),
+        (integer(), np.bool_(True)),
+        (number(), np.float32("nan")),
+        (number(), np.datetime64("2024-01-01")),
+        (layers(), (np.int64(0),)),
     ):
         with pytest.raises(ParameterError, match="p="):
             parameter.check("p", bad)

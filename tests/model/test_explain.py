@@ -24,7 +24,9 @@ RECORDS = [
 def tagger(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "train.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    return ls.train(path, method="glas", dim=8, epochs=15, batch_size=4, lr=0.05, rare=0.0)
+    return ls.train(
+        path, method="glas", dim=8, epochs=15, batch_size=4, lr=0.05, feature_damping=0.0
+    )
 
 
 def test_words_labels_and_rows_have_their_names(tagger):

@@ -75,7 +75,7 @@ MORE = [
     {"text": "steel saw", "labels": ["tool"]},
     {"text": "sweet pear pie", "labels": ["cake", "sweet"]},
 ] * 4
-SMALL = {"dim": 8, "epochs": 12, "batch_size": 4, "lr": 0.05, "rare": 0.0}
+SMALL = {"dim": 8, "epochs": 12, "batch_size": 4, "lr": 0.05, "feature_damping": 0.0}
 
 
 @pytest.fixture

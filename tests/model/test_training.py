@@ -17,7 +17,7 @@ ROWS = [
     {"text": "steel hammer", "labels": ["tool"]},
     {"text": "steel saw, a hammer", "labels": ["tool"]},
 ] * 3
-SMALL = {"dim": 8, "epochs": 4, "batch_size": 4, "rare": 0.0}
+SMALL = {"dim": 8, "epochs": 4, "batch_size": 4, "feature_damping": 0.0}
 TABLES = {
     "dictionaries": lambda rows: rows,
     "pandas": pd.DataFrame,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import torch
 
@@ -21,16 +19,10 @@ class Toy(Method):
 
     name = "toy"
     summary = "logistic regression, for tests"
-    parameters: ClassVar = {
-        "epochs": integer("passes", low=1),
-        "lr": number("learning rate", low=0.0),
-        "seed": SEED,
-    }
 
-    def __init__(self, *, epochs=4, lr=0.05, seed=0):
-        self.epochs = epochs
-        self.lr = lr
-        self.seed = seed
+    epochs: int = integer("Number of passes.", default=4, low=1)
+    lr: float = number("Learning rate.", default=0.05, low=0.0)
+    seed: int = SEED
 
     def _fit(self, data):
         X, Y = as_csr(data.X), data.Y

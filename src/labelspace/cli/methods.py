@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -15,15 +14,20 @@ from labelspace.methods import DEFAULT_METHOD
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show this method's parameters.")] = None,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show the paper's and the experts' parameters, too.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, or the parameters of one.
 
     The list shows which extra a method needs, and whether `labelspace update`, `explain` and `map`
-    work on its models.
+    work on its models. Of a method's parameters, those that users set are shown; `--all` adds those
+    that its paper defines and those that rarely pay to change.
 
     Example: labelspace methods knn
     """
+    from labelspace.methods.parameters import GROUPS, written
     from labelspace.methods.registry import method_class, method_names
 
     if name is None:
@@ -34,12 +38,19 @@ def methods(
     if as_json:
         print_json(parameters)
         return
-    rows = [(p["name"], str(p["default"]), p["allowed"], p["help"]) for p in parameters]
-    print_table(
-        ("parameter", "default", "allowed", "what it does"),
-        rows,
-        f"{name}: {method_class(name).summary}",
-    )
+    title = f"{name}: {method_class(name).summary}"
+    for group, meaning in GROUPS.items():
+        rows = [
+            (p["name"], written(p["default"]), p["allowed"], p["help"])
+            for p in parameters
+            if p["group"] == group
+        ]
+        if rows and (show_all or group == "usual"):
+            heading = title if group == "usual" else f"{group}: {meaning}"
+            print_table(("parameter", "default", "allowed", "what it does"), rows, heading)
+    hidden = sum(p["group"] != "usual" for p in parameters)
+    if hidden and not show_all:
+        say(f"{hidden} more: labelspace methods {name} --all")
 
 
 def _facts(name: str) -> dict[str, Any]:
@@ -80,14 +91,13 @@ def _needs(metadata: dict[str, Any]) -> str:
 def _parameters(name: str) -> list[dict[str, Any]]:
     from labelspace.methods.registry import method_class
 
-    cls = method_class(name)
-    signature = inspect.signature(cls.__init__)
     return [
         {
             "name": parameter,
-            "default": signature.parameters[parameter].default,
-            "allowed": metadata.describe(),
-            "help": metadata.help,
+            "group": declared.group,
+            "default": declared.default,
+            "allowed": declared.describe(),
+            "help": declared.sentence(),
         }
-        for parameter, metadata in cls.parameters.items()
+        for parameter, declared in method_class(name).parameters.items()
     ]

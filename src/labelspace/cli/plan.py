@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,20 +21,47 @@ def plan(
     features: options.Features = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Estimate the memory that `train` would take at its peak, by purpose.
+    """Show what `train` would do: the parameters it would use, and the memory at its peak.
+
+    Parameters that are "auto" are shown with the value that `train` would choose for these data.
 
     Example: labelspace plan train.txt --method glas
     """
     from labelspace._core.machine import available_bytes, in_words
     from labelspace.methods.registry import method_class
-    from labelspace.model.training import needed_memory
+    from labelspace.model.training import plan_training
 
-    params = method_class(method).parse_parameters(options.settings(set_))
-    parts = needed_memory(data, method=method, features=features, columns=columns.over(), **params)
-    total, free = sum(parts.values()), available_bytes()
+    given = method_class(method).parse_parameters(options.settings(set_))
+    planned = plan_training(data, method=method, features=features, columns=columns.over(), **given)
+    parts, total, free = planned.memory, sum(planned.memory.values()), available_bytes()
     if as_json:
-        print_json({"bytes": parts, "total": total, "available": free, "fits": total <= free})
+        print_json(
+            {
+                "parameters": planned.parameters,
+                "bytes": parts,
+                "total": total,
+                "available": free,
+                "fits": total <= free,
+            }
+        )
         return
+    chosen = [(name, _shown(value)) for name, value in planned.chosen.items()]
+    if chosen:
+        print_table(("parameter", "value for these data"), chosen, f"{method} on {data}")
     rows = [(purpose, in_words(size)) for purpose, size in parts.items()]
     print_table(("for", "bytes"), [*rows, ("in all", in_words(total))], f"{method} on {data}")
     say(f"{in_words(free)} is available: {'it fits' if total <= free else 'it does NOT fit'}")
+
+
+def _shown(value: Any) -> str:
+    """Return a resolved value as text; members of a fusion as method(parameter=value, ...)."""
+    from labelspace.methods.parameters import AUTO, written
+
+    if isinstance(value, str) and value == AUTO:
+        return "chosen in training"
+    if isinstance(value, tuple) and value and isinstance(value[0], dict):
+        return "\n".join(
+            f"{one['method']}({', '.join(f'{k}={written(v)}' for k, v in one['parameters'].items())})"
+            for one in value
+        )
+    return written(value)

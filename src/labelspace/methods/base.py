@@ -24,7 +24,6 @@ from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, NotFittedError, UnsupportedError
 from labelspace.methods.parameters import (
-    AUTO,
     Parameter,
     checked_count,
     choice,
@@ -32,6 +31,7 @@ from labelspace.methods.parameters import (
     declared,
     flag,
     integer,
+    is_auto,
     layers,
     number,
     plain,
@@ -255,7 +255,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         left = [
             name
             for name, value in resolved.items()
-            if isinstance(value, str) and value == AUTO and not cls.parameters[name].tuned
+            if is_auto(value) and not cls.parameters[name].tuned
         ]
         if left:
             raise NotImplementedError(f"{cls.name} does not resolve {', '.join(left)}")

@@ -8,12 +8,12 @@ from typing import Any
 from labelspace.components.holdout import validation_share
 from labelspace.components.training_counts import batch_of, feature_damping
 from labelspace.components.training_data import Shape
-from labelspace.methods.parameters import AUTO
+from labelspace.methods.parameters import is_auto
 
 
 def autos(params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of `values` whose parameter is "auto"."""
-    return {name: value for name, value in values.items() if params.get(name) == AUTO}
+    return {name: value for name, value in values.items() if is_auto(params.get(name))}
 
 
 def resolve_shared(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
@@ -30,5 +30,5 @@ def resolve_shared(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     )
     if "validation" in params:
         given = params["validation"]
-        found["validation"] = validation_share(None if given == AUTO else given, shape.points)
+        found["validation"] = validation_share(None if is_auto(given) else given, shape.points)
     return found

@@ -138,7 +138,7 @@ class Parameter:
     def _allows(self, value: Any) -> bool:
         if value is None:
             return self.none is not None
-        if self.auto is not None and isinstance(value, str) and value == AUTO:
+        if self.auto is not None and is_auto(value):
             return True
         if self.kind == "flag":
             return isinstance(value, bool)
@@ -168,6 +168,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list) and any(isinstance(item, np.generic) for item in value):
         return type(value)(plain(item) for item in value)
     return value
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a parameter is to be chosen from the data."""
+    return isinstance(value, str) and value == AUTO
 
 
 def checked_count(name: str, value: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from labelspace.components.training_data import Shape
@@ -17,6 +18,7 @@ from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods import DEFAULT_METHOD
 from labelspace.methods.base import Method
+from labelspace.methods.parameters import is_auto
 from labelspace.methods.registry import method_class
 from labelspace.metrics import thresholds
 from labelspace.model.memory import needed_bytes, refuse_if_too_large
@@ -197,3 +199,45 @@ def _as_dataset(source: Source, columns: Columns | None, names: list[str] | None
         label_names=names,
         unknown_labels="error" if names is None else "extend",
     )
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What training would do.
+
+    Attributes
+    ----------
+    parameters : dict
+        The method's parameters, every "auto" replaced by its value; "auto" is left where the value
+        is chosen in training.
+    chosen : dict
+        Those of them that were "auto".
+    memory : dict of str to int
+        Bytes at the peak, by purpose.
+    """
+
+    parameters: dict[str, Any]
+    chosen: dict[str, Any]
+    memory: dict[str, int]
+
+
+def plan_training(
+    source: Source,
+    *,
+    method: str | Method = DEFAULT_METHOD,
+    features: str | TextFeatures | None = None,
+    columns: Columns | None = None,
+    **params: Any,
+) -> TrainingPlan:
+    """Return the parameters and the memory that `train` would use, without training.
+
+    The arguments are those of `train`.
+    """
+    model = _created(method, params)
+    dataset = _as_dataset(source, columns)
+    _, X, _ = _fit_features(dataset, model, features)
+    shape = Shape.of(X, dataset.labels)
+    resolved = model.resolve(model.get_params(), shape)
+    given = model.get_params()
+    chosen = {name: value for name, value in resolved.items() if is_auto(given[name])}
+    return TrainingPlan(resolved, chosen, needed_bytes(model, shape))

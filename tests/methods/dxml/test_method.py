@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, hstack, vstack
 
+from labelspace.components.training_data import Shape
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
-from labelspace.methods.dxml.defaults import batch, hidden_layers, learners
 from labelspace.methods.dxml.method import DXML
 from labelspace.methods.dxml.objective import Partners, targets
 from labelspace.methods.dxml.targets import place_labels
 from labelspace.metrics.ranking import evaluate
 from labelspace.search import neighbours as search
+from support.fitted import restored
 from support.planted import planted
 
 SMALL = {
     "dim": 16, "hidden": (32,), "epochs": 12, "batch_size": 64, "lr": 0.01, "scale": 10.0,
-    "walks": 50, "walk_length": 10, "ensemble": 1, "raw": False,
+    "walks": 50, "walk_length": 10, "ensemble": 1, "raw_neighbours": False,
 }  # fmt: skip
 
 
@@ -44,21 +47,19 @@ def precision(model, X, Y):
     "options",
     [
         {},
-        {"loss": "neighbours"},
-        {"loss": "neighbours", "partners": False},
         {"partners": False},
+        {"loss": "contrastive"},
+        {"loss": "triplet", "margin": 0.5},
         {"loss": "smooth-l1"},
         {"loss": "smooth-l1", "graph_weights": "jaccard"},
         {"loss": "smooth-l1", "optimiser": "sgd", "lr": 0.3},
-        {"loss": "contrastive"},
-        {"loss": "triplet", "margin": 0.5},
         {"hidden": ()},
         {"hidden": (32, 24)},
         {"keep": 1.0, "dropout": 0.0},
         {"optimiser": "sgd", "lr": 0.3},
         {"ensemble": 3},
-        {"reduce": 6},
-        {"reduce": 6, "hidden": ()},
+        {"reduced_dim": 6},
+        {"reduced_dim": 6, "hidden": ()},
         {"search": "clusters", "clusters": 12, "probes": 6},
         {"search": "hnsw"},
         {"validation": 0.0},
@@ -159,13 +160,13 @@ def test_learners_differ_and_the_first_is_not_alone(data):
 
 def test_a_reduced_space_is_small_and_learns_more(data):
     (X, Y), (X_test, Y_test) = data
-    model = DXML(**SMALL, reduce=8).fit(X[:300], Y[:300])
+    model = DXML(**SMALL, reduced_dim=8).fit(X[:300], Y[:300])
     assert model.embed(X).shape[1] == 8
     assert model.voters_.indexes[0].vectors.shape[1] == 8
     model.partial_fit(X[300:], Y[300:])
     assert precision(model, X_test, Y_test) > 50
     with pytest.raises(ParameterError, match="set dim instead"):
-        DXML(reduce=8, loss="triplet").fit(X, Y)
+        DXML(reduced_dim=8, loss="smooth-l1").fit(X, Y)
 
 
 def test_large_sets_are_searched_in_clusters(data, monkeypatch):
@@ -178,7 +179,7 @@ def test_large_sets_are_searched_in_clusters(data, monkeypatch):
     assert precision(model, X_test, Y_test) > 50
 
 
-@pytest.mark.parametrize("loss", ["votes", "neighbours", "smooth-l1", "triplet"])
+@pytest.mark.parametrize("loss", ["votes", "smooth-l1", "triplet"])
 @pytest.mark.parametrize("search", ["exact", "clusters"])
 def test_more_examples_help(loss, search):
     X, Y = planted(900, seed=5)
@@ -205,12 +206,10 @@ def test_new_labels_are_found_at_once(data):
 def test_partial_fit_is_the_same_after_save_and_load(data):
     (X, Y), (X_more, Y_more) = data
     model = DXML(**SMALL).fit(X, Y)
-    loaded = DXML(**SMALL)
     arrays = {name: np.array(array) for name, array in model.state().items()}
     for array in arrays.values():
         array.flags.writeable = False
-    loaded.n_features_in_, loaded.n_labels_ = model.n_features_in_, model.n_labels_
-    loaded.load_state(arrays)
+    loaded = restored(model, arrays)
     one, other = (m.partial_fit(X_more, Y_more).state() for m in (model, loaded))
     assert one.keys() == other.keys()
     assert all(np.array_equal(one[name], other[name]) for name in one)
@@ -218,7 +217,7 @@ def test_partial_fit_is_the_same_after_save_and_load(data):
 
 def test_without_passes_partial_fit_only_adds_voters(data):
     (X, Y), (X_more, Y_more) = data
-    model = DXML(**SMALL, more_epochs=0).fit(X, Y)
+    model = DXML(**SMALL, update_epochs=0).fit(X, Y)
     before = model.embed(X)
     model.partial_fit(X_more, Y_more)
     np.testing.assert_array_equal(model.embed(X), before)
@@ -275,19 +274,25 @@ def test_bibtex_is_ahead_of_raw_neighbours(shared_data):
 
 
 def test_defaults_follow_the_shape_and_what_is_given_stays():
-    assert hidden_layers(None, 500) == (512,)
-    assert hidden_layers(None, 5000) == ()
-    assert hidden_layers((64, 32), 5000) == (64, 32)
-    assert [learners(None, n) for n in (5000, 200_000)] == [5, 1]
-    assert learners(2, 5000) == 2
-    assert [batch(None, n) for n in (5000, 200_000)] == [1024, 512]
+    def of(points, features, **params):
+        shape = Shape(points, features, 100, 10 * points, 3 * points)
+        return SimpleNamespace(**DXML.resolve(DXML(**params).get_params(), shape))
+
+    small, large = of(5000, 500), of(200_000, 5000)
+    assert (small.hidden, small.ensemble, small.batch_size, small.epochs) == ((512,), 5, 1024, 30)
+    assert (large.hidden, large.ensemble, large.batch_size, large.epochs) == ((), 1, 512, 6)
+    assert of(200_000, 5000, batch_size=8192).epochs == 30
+    given = of(5000, 5000, hidden=(64, 32), ensemble=2, epochs=3)
+    assert (given.hidden, given.ensemble, given.epochs) == ((64, 32), 2, 3)
+    assert of(5000, 500, hidden=None).hidden == ()
+    assert (small.neighbours, small.power) == ("auto", "auto")  # chosen on held-out examples
 
 
 def test_raw_features_vote_where_the_learned_space_tells_nothing(data):
     (X, Y), (X_test, Y_test) = data
     blind = {**SMALL, "epochs": 1, "lr": 0.0, "dim": 1}
     alone = DXML(**blind).fit(X, Y)
-    helped = DXML(**{**blind, "raw": True}).fit(X, Y)
+    helped = DXML(**{**blind, "raw_neighbours": True}).fit(X, Y)
     assert helped.metadata()["votes"]["raw"] == 0.75
     assert precision(helped, X_test, Y_test) > precision(alone, X_test, Y_test) + 20
     more = helped.partial_fit(X_test, Y_test)

@@ -13,10 +13,9 @@ from labelspace.components.stacking import COLUMNS, Combiner, _cheap, gather, li
 from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
 from labelspace.methods.fusion import method as fusion
-from labelspace.methods.fusion import plan as fusion_members
 from labelspace.methods.fusion.method import Fusion, _compacted, _members_memory
 from labelspace.methods.fusion.narrow import widened
-from labelspace.methods.fusion.plan import Step, after_cut, steps
+from labelspace.methods.fusion.plan import Step, steps
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.knn import KNN
 from labelspace.methods.linear import Linear
@@ -26,6 +25,7 @@ from labelspace.metrics.thresholds import choose_threshold
 from labelspace.nn.encoder import unit_array
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Checkpoint
+from support.fitted import restored
 from support.planted import planted
 
 
@@ -311,9 +311,7 @@ def test_a_judge_keeps_nothing_to_find_labels_with(monkeypatch):
     assert [name for name, *_ in model.settings_] == ["knn", "linear"]
     arrays = model.state()
     assert not any("shortlist" in name for name in arrays)
-    again = Fusion(shortlist=6)
-    again.n_features_in_, again.n_labels_ = X.shape[1], Y.shape[1]
-    again.load_state(arrays)
+    again = restored(model, arrays)
     best = model.predict(X, 5)
     np.testing.assert_array_equal(again.predict(X, 5).labels, best.labels)
     for row in range(20):
@@ -387,33 +385,22 @@ def test_estimates_count_every_copy_of_a_member_and_the_largest_plan():
     shape = Shape(33_000, 20_000, 11_000, 400_000, 200_000)
 
     def needs(given=shape, **params):
-        return Fusion.memory(given, Fusion(**params).get_params())
+        return Fusion.memory(given, Fusion.resolve(Fusion(**params).get_params(), given))
 
     alone, twice = needs(members="linear"), needs(members="linear,linear")
     copies = needs(members="linear", ensemble=3)
     for purpose in alone:
         times = (2, 3) if purpose.startswith("linear: ") else (1, 1)
         assert (twice[purpose], copies[purpose]) == tuple(t * alone[purpose] for t in times)
-    # All 33,000 call for a space, the nine tenths that are trained on for a tree and neighbours.
-    of_all, of_most = (steps("auto", planned) for planned in (shape, after_cut(shape, 0.1)))
-    assert [step.name for step in of_all] != [step.name for step in of_most]
-    for plan in (of_all, of_most):
-        assert sum(needs().values()) > sum(_members_memory(plan, shape).values())
+    plan = [step.to_json() for step in steps("auto", shape)]
+    assert sum(needs().values()) > sum(_members_memory(plan, shape).values())
     assert sum(needs(budget=60.0).values()) > sum(needs().values())
 
 
-def test_members_are_chosen_by_the_examples_that_the_estimate_went_by(monkeypatch):
+def test_members_are_those_that_the_memory_estimate_was_made_for():
     X, Y = planted(200)
-    planned = []
-
-    def plans(members, shape, seconds):
-        planned.append(shape)
-        return fusion_members.plans(members, shape, seconds)
-
-    monkeypatch.setattr(fusion, "plans", plans)
-    model = Fusion(members="knn,linear")
-    model.memory(Shape.of(X, Y), model.get_params())
-    model.fit(X, Y).fit(X, Y, valid=(X[:20], Y[:20]))
-    estimated, (by_cut, by_all) = planned[:2], planned[2:]
-    assert by_cut.points == 180
-    assert estimated == [by_all, by_cut]
+    model = Fusion()
+    planned = model.resolve(model.get_params(), Shape.of(X, Y))["members"]
+    model.fit(X, Y)
+    assert model.params_.members == planned
+    assert sorted(name for name, *_ in model.settings_) == sorted(m["method"] for m in planned)

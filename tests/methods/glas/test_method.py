@@ -12,7 +12,14 @@ from labelspace.methods.glas.method import GLaS
 from labelspace.metrics.ranking import evaluate
 from support.planted import planted
 
-SMALL = {"dim": 16, "epochs": 12, "batch_size": 32, "n_negatives": 4, "lr": 0.02, "rare": 0.0}
+SMALL = {
+    "dim": 16,
+    "epochs": 12,
+    "batch_size": 32,
+    "n_negatives": 4,
+    "lr": 0.02,
+    "feature_damping": 0.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +35,7 @@ def precision(model, data):
 
 def test_without_weight_and_dropout_algorithm_2_is_algorithm_1(data):
     (X, Y), _ = data
-    basic = GLaS(**SMALL, keep=1.0, regulariser="none").fit(X, Y)
+    basic = GLaS(**SMALL, keep=1.0, regulariser=None).fit(X, Y)
     for regulariser in ("glas", "spread-out", "gravity", "laplacian"):
         other = GLaS(**SMALL, keep=1.0, regulariser=regulariser, lam=0.0).fit(X, Y)
         assert other.state().keys() == basic.state().keys()
@@ -37,9 +44,9 @@ def test_without_weight_and_dropout_algorithm_2_is_algorithm_1(data):
 
 def test_the_regulariser_and_dropout_change_the_model(data):
     (X, Y), _ = data
-    basic = GLaS(**SMALL, keep=1.0, regulariser="none").fit(X, Y).label_vectors_
+    basic = GLaS(**SMALL, keep=1.0, regulariser=None).fit(X, Y).label_vectors_
     for change in ({"regulariser": "glas", "lam": 10.0}, {"keep": 0.6}):
-        other = GLaS(**{**SMALL, "keep": 1.0, "regulariser": "none", **change}).fit(X, Y)
+        other = GLaS(**{**SMALL, "keep": 1.0, "regulariser": None, **change}).fit(X, Y)
         assert not np.allclose(other.label_vectors_, basic, atol=1e-4)
 
 
@@ -68,7 +75,6 @@ def test_the_regulariser_pulls_inner_products_to_the_label_graph(data):
         {"negatives": "frequency"},
         {"negatives": "all"},
         {"negatives": "hard"},
-        {"precision": "bfloat16"},
         {"neighbours": 0},
         {"hidden": (24,), "lr": 0.05},
         {"unit_inputs": False, "unit_labels": False, "scale": 4.0},
@@ -80,7 +86,7 @@ def test_the_regulariser_pulls_inner_products_to_the_label_graph(data):
         {"target": "geometric"},
         {"target": "jaccard"},
         {"target": "pmi"},
-        {"rare": 30.0},
+        {"feature_damping": 30.0},
         {"validation": 0.0},
     ],
     ids=str,

@@ -13,9 +13,17 @@ from labelspace.methods.glas.method import GLaS
 from labelspace.metrics.ranking import evaluate
 from labelspace.model.tagger import Tagger
 from labelspace.search.exact import ExactIndex
+from support.fitted import resolved
 from support.planted import planted
 
-SMALL = {"dim": 24, "epochs": 12, "batch_size": 32, "n_negatives": 6, "lr": 0.02, "rare": 0.0}
+SMALL = {
+    "dim": 24,
+    "epochs": 12,
+    "batch_size": 32,
+    "n_negatives": 6,
+    "lr": 0.02,
+    "feature_damping": 0.0,
+}
 N_OLD, N_ALL = 14, 20
 
 
@@ -49,6 +57,7 @@ def restored(state, **options):
     """The old model as it comes from disk: its arrays cannot be written."""
     model = GLaS(**{**SMALL, **options})
     model.n_features_in_, model.n_labels_ = 80, N_OLD
+    resolved(model, *Data().old)
     for array in state.values():
         array.setflags(write=False)
     model.load_state(state)
@@ -170,7 +179,7 @@ def test_in_two_steps_it_also_works(data, state):
         {"negatives": "in-batch"},
         {"loss": "softmax"},
         {"unit_labels": False, "unit_inputs": False, "scale": 4.0},
-        {"regulariser": "none"},
+        {"regulariser": None},
         {"validation": 0.0},
     ],
     ids=str,

@@ -10,9 +10,9 @@ from scipy.sparse import csr_matrix
 
 from labelspace import Tagger
 from labelspace._core.sparse import unit_rows
+from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
 from labelspace.features.pipeline import FeaturePipeline
-from labelspace.methods.hierarchicalxc.calibration import cut
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 from labelspace.nn.encoder import unit_array
 from labelspace.runs.callbacks import Callback, Checkpoint
@@ -155,9 +155,9 @@ def test_given_examples_calibrate_and_none_are_held_out():
 
 @pytest.mark.parametrize(
     ("n", "share", "size"),
-    [(1, None, 0), (100, None, 10), (50_000, None, 500), (50_000, 0.5, 2000), (80, 0.0, 0)],
+    [(1, "auto", 0.1), (100, "auto", 10), (50_000, "auto", 500), (50_000, 0.5, 2000), (80, 0.0, 0)],
 )
 def test_few_examples_are_held_out(n, share, size):
-    rows, held = cut(n, share, 0)
-    assert len(held) == size
-    assert np.array_equal(np.sort(np.concatenate([rows, held])), np.arange(n))
+    params = HierarchicalXC(validation=share).get_params()
+    found = HierarchicalXC.resolve(params, Shape(n, 10, 10, 10, 10))
+    assert n * found["validation"] == pytest.approx(size)

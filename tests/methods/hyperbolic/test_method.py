@@ -17,6 +17,7 @@ from labelspace.metrics.ranking import evaluate
 from labelspace.nn import poincare
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Checkpoint
+from support.fitted import resolved
 from support.planted import planted
 
 SMALL = {"dim": 8, "epochs": 8, "batch_size": 64, "n_negatives": 6, "lr": 0.05, "neighbours": 15}
@@ -37,6 +38,7 @@ def test_the_loss_is_that_of_section_2_4(data):
     """With every label drawn, the sum over negatives is the whole one: compare term by term."""
     (X, Y), _ = data
     model = Hyperbolic(**{**SMALL, "n_negatives": Y.shape[1], "examples_weight": 0.0})
+    resolved(model, X, Y)
     space = model._fresh_space(X, Y.shape[1], seed=0)
     space.labels.weight[:] = np.random.default_rng(0).uniform(-0.3, 0.3, space.labels.weight.shape)
     space.encoder.first.weight[:] = np.random.default_rng(1).normal(0, 0.2, (X.shape[1], 8))
@@ -59,7 +61,7 @@ def test_the_loss_is_that_of_section_2_4(data):
         {"geometry": "euclidean"},
         {"geometry": "spherical"},
         {"examples_weight": 0.0, "epochs": 12},
-        {"into": "clip", "examples_weight": 0.0, "lr": 0.02, "epochs": 12},
+        {"ball_map": "clip", "examples_weight": 0.0, "lr": 0.02, "epochs": 12},
         {"optimiser": "riemannian-adam"},
         {"optimiser": "sgd", "lr": 4.0, "label_spread": 0.1, "map_spread": 0.1, "epochs": 20},
         {"geometry": "euclidean", "optimiser": "sgd", "lr": 4.0, "map_spread": 0.1, "epochs": 20},
@@ -71,7 +73,7 @@ def test_the_loss_is_that_of_section_2_4(data):
         {"ensemble": 3},
         {"search": "cells"},
         {"search": "lift"},
-        {"keep": 0.8, "rare": 20.0},
+        {"keep": 0.8, "feature_damping": 20.0},
         {"validation": 0.0},
     ],
     ids=str,
@@ -172,7 +174,7 @@ def test_scores_are_calibrated():
 def test_no_learning_rate_gives_nan(data, geometry, optimiser, lr):
     (X, Y), (X_test, _) = data
     for into in ("exp", "clip") if geometry == "hyperbolic" else ("exp",):
-        options = {"geometry": geometry, "optimiser": optimiser, "into": into, "lr": lr}
+        options = {"geometry": geometry, "optimiser": optimiser, "ball_map": into, "lr": lr}
         try:
             model = Hyperbolic(**{**SMALL, **options, "epochs": 3, "batch_size": 128}).fit(X, Y)
         except TrainingError:

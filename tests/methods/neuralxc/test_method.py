@@ -20,10 +20,11 @@ from labelspace.nn.trainer import Batch, Trainer
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History
 from labelspace.search.inner_product import build_index
+from support.fitted import resolved
 from support.planted import planted
 
 SMALL = {"input_layers": (16,), "output_layers": (16,), "epochs": 8, "batch_size": 32,
-         "lr": 0.02, "rare": 0.0, "neighbours": 0, "ensemble": 1}  # fmt: skip
+         "lr": 0.02, "feature_damping": 0.0, "neighbours": 0, "ensemble": 1}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def precision(model, data):
 
 
 def loss_of(model, network, X, Y, epoch=0):
-    objective = BatchObjective(model, [network], X, Y)
+    objective = BatchObjective(resolved(model, X, Y), [network], X, Y)
     run = Trainer()
     run.progress.epoch = epoch
     objective.on_start(run)
@@ -81,7 +82,9 @@ def test_the_sampled_loss_is_the_exact_one_on_average(data):
     rng = np.random.default_rng(1)
     exact = NeuralXC(alpha=1.0, beta=1.0, keep=1.0)
     sampled = NeuralXC(alpha=1.0, beta=1.0, keep=1.0, exact=0, samples=6)
-    objectives = [BatchObjective(model, [network], X, Y) for model in (exact, sampled)]
+    objectives = [
+        BatchObjective(resolved(model, X, Y), [network], X, Y) for model in (exact, sampled)
+    ]
     for objective in objectives:
         objective.on_start(Trainer())
     found = []
@@ -127,7 +130,7 @@ def test_over_all_draws_the_labels_reconstruction_has_the_exact_loss_and_gradien
         {"ensemble": 3},
         {"neighbours": 10},
         {"keep": 1.0},
-        {"rare": 30.0},
+        {"feature_damping": 30.0},
         {"validation": 0.0},
         {"preset": "bibtex", "epochs": 4, "lr": 0.01},
     ],

@@ -18,10 +18,11 @@ from labelspace.methods.seq2seq.outputs import END, UNKNOWN, plan_outputs
 from labelspace.methods.seq2seq.trie import Trie
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Checkpoint
+from support.fitted import resolved, restored
 
 TINY = {
     "width": 16, "layers": 1, "heads": 2, "dropout": 0.0, "batch_size": 32, "max_tokens": 12,
-    "wide": False,
+    "linear_tree": False,
 }  # fmt: skip
 
 PATHS = [
@@ -53,7 +54,7 @@ def catalogue(n=160, seed=0):
 
 def trained(writing="short", **params):
     texts, Y, taxonomy = catalogue()
-    model = Seq2Seq(**{**TINY, "writing": writing, "epochs": 2, "vocabulary": 120, **params})
+    model = Seq2Seq(**{**TINY, "decoding": writing, "epochs": 2, "vocabulary": 120, **params})
     tokens = model.text_features()
     X = tokens.fit_transform(texts)
     names = tokens.transform_names(written_names(taxonomy))
@@ -304,7 +305,7 @@ def test_a_trained_t5_is_taken_from_a_directory(tmp_path, short):
     model.t5_.save_pretrained(tmp_path)
     tokens = model.text_features().fit(texts)
     tokens._tokenizer.save(str(tmp_path / "tokenizer.json"))
-    other = Seq2Seq(**{**TINY, "model": str(tmp_path), "epochs": 1, "lr": 0.0, "writing": "whole"})
+    other = Seq2Seq(**{**TINY, "model": str(tmp_path), "epochs": 1, "lr": 0.0, "decoding": "whole"})
     theirs = other.text_features()
     X = theirs.fit_transform(texts)
     assert (tokens.transform(texts) != X).nnz == 0
@@ -356,16 +357,14 @@ def test_a_bag_holds_the_words_of_a_sequence_by_their_weight():
 
 def test_the_wide_part_knows_words_that_the_writer_has_not_learned():
     deep, _, _, _ = trained(epochs=1)
-    both, _, _, _ = trained(epochs=1, wide=True)
+    both, _, _, _ = trained(epochs=1, linear_tree=True)
     texts, Y_new, _ = catalogue(seed=1)
     tokens = both.text_features()
     tokens.fit(catalogue()[0])
     X_new = tokens.transform(texts)
     right = [precision_at_1(model, X_new, Y_new) for model in (deep, both)]
     assert right[1] > right[0] + 0.2
-    again = Seq2Seq(**both.get_params())
-    again.n_features_in_, again.n_labels_ = both.n_features_in_, both.n_labels_
-    again.load_state(both.state())
+    again = restored(both)
     np.testing.assert_array_equal(again.predict(X_new, 5).labels, both.predict(X_new, 5).labels)
 
 
@@ -400,9 +399,7 @@ def test_a_checkpoint_is_bound_to_the_names_that_are_written(tmp_path):
 def test_a_model_trained_on_a_gpu_loads_without_one(monkeypatch):
     model, X, *_ = trained(epochs=1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    loaded = Seq2Seq(**{**model.get_params(), "device": "cuda"})
-    loaded.n_features_in_, loaded.n_labels_ = model.n_features_in_, model.n_labels_
-    loaded.load_state(model.state())
+    loaded = restored(model, device="cuda")
     assert np.array_equal(loaded.predict(X[:3], 2).labels, model.predict(X[:3], 2).labels)
 
 
@@ -413,6 +410,7 @@ def test_checkpoints_of_other_label_names_are_of_another_run():
     names, identities = csr_matrix(np.ones((len(taxonomy), 2), np.float32)), []
     for given in (None, names, 2 * names, names):
         model._names = given
+        resolved(model, X, Y)
         identities.append(model._identity(X, Y, None, taxonomy))
     assert len(set(identities)) == 3
     assert identities[1] == identities[3]

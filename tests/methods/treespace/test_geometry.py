@@ -17,9 +17,10 @@ from labelspace.methods.treespace.search import TreeIndex
 from labelspace.methods.treespace.search_loops import ball_distance
 from labelspace.methods.treespace.vectors import RANK
 from labelspace.nn import poincare
+from support.fitted import restored
 
 BALL = GEOMETRIES["hyperbolic"]
-SMALL = {"dim": 24, "top_dim": 12, "width": 24, "neighbours": 0, "lean": 0.0}
+SMALL = {"dim": 24, "top_dim": 12, "width": 24, "neighbours": 0, "tail_bias": 0.0}
 EITHER = pytest.mark.parametrize("geometry", list(GEOMETRIES))
 
 
@@ -166,10 +167,7 @@ def test_a_tree_is_learned_and_comes_back_from_its_state(geometry):
     hits = Y[np.arange(400, 500)[:, None], found.labels].mean()
     common = MostCommon().fit(X[:400], Y[:400]).predict(X[400:], 3)
     assert hits > 0.8 > 2 * Y[np.arange(400, 500)[:, None], common.labels].mean()
-    back = TreeSpace(**model.get_params())
-    back.n_features_in_, back.n_labels_ = model.n_features_in_, model.n_labels_
-    back.load_state(model.state())
-    again = back.predict(X[400:], 3)
+    again = restored(model).predict(X[400:], 3)
     assert np.array_equal(again.labels, found.labels)
     assert np.array_equal(again.scores, found.scores)
     assert all(np.isfinite(array).all() for array in model.state().values())

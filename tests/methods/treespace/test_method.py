@@ -20,6 +20,7 @@ from labelspace.methods.treespace.vectors import RANK, Layout, TreeVectors
 from labelspace.metrics.ranking import evaluate
 from labelspace.nn import poincare
 from labelspace.nn.trainer import Batch
+from support.fitted import restored
 
 EUCLIDEAN = GEOMETRIES["euclidean"]
 SMALL = {"dim": 24, "top_dim": 12, "width": 24, "n_negatives": 50}
@@ -328,13 +329,11 @@ def test_predictions_can_be_switched_off_but_not_everything():
 def test_a_loaded_model_gives_the_same_bits(geometry):
     """Arrays of a file are read-only, for which loops are compiled apart."""
     X, Y, taxonomy = catalogue(200)
-    model = TreeSpace(**SMALL, geometry=geometry, wide=False).fit(X, Y, taxonomy=taxonomy)
+    model = TreeSpace(**SMALL, geometry=geometry, linear_tree=False).fit(X, Y, taxonomy=taxonomy)
     kept = {name: np.array(array) for name, array in model.state().items()}
     for array in kept.values():
         array.setflags(write=False)
-    loaded = TreeSpace(**SMALL, geometry=geometry, wide=False)
-    loaded.n_features_in_, loaded.n_labels_ = X.shape[1], Y.shape[1]
-    loaded.load_state(kept)
+    loaded = restored(model, kept)
     for name in ("flat", "bias", "slope"):  # or the compiler would see arrays of another type
         assert not getattr(model.blend_.index, name).flags.writeable
     one, other = model.predict(X, 5), loaded.predict(X, 5)
@@ -344,5 +343,5 @@ def test_a_loaded_model_gives_the_same_bits(geometry):
 
 def test_embed_is_the_first_half_of_the_encoder():
     X, Y, taxonomy = catalogue(60)
-    model = TreeSpace(**SMALL, epochs=1, wide=False).fit(X, Y, taxonomy=taxonomy)
+    model = TreeSpace(**SMALL, epochs=1, linear_tree=False).fit(X, Y, taxonomy=taxonomy)
     assert np.array_equal(model.embed(X), model.encoder_.encode(X)[0])

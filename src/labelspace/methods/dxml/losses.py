@@ -13,26 +13,6 @@ from labelspace.nn.losses import with_gradient
 FLOOR = 1e-4  # the least chance that votes leave to any label, so that logarithms stay finite
 
 
-def neighbours(logits: Tensor, alike: Tensor) -> Tensor:
-    """Those nearest in the space should be those with the most similar labels.
-
-        loss = -1/n sum_i sum_j t_ij log p_ij,   p_ij = softmax_j(logits_ij),   t_ij ~ alike_ij
-
-    over j other than i. logits and alike are (n, m); their first columns are the rows' own
-    examples. An example like no other has no say.
-    """
-    n = len(logits)
-    wanted = alike.clone()
-    wanted.diagonal().zero_()
-    total = wanted.sum(1, keepdim=True)
-    wanted /= total.clamp(min=torch.finfo(wanted.dtype).tiny)
-    log_p = torch.log_softmax(_without_self(logits), 1)
-    # 0 times -inf is not 0: an example itself, and all of a lone one's row.
-    value = -(wanted * log_p).nan_to_num_(0.0).sum() / n
-    slope = log_p.exp_().mul_(total > 0).sub_(wanted).nan_to_num_(0.0).div_(n)
-    return with_gradient(logits, value, slope)
-
-
 def votes(logits: Tensor, Y: csr_matrix, their_Y: csr_matrix) -> Tensor:
     """Cross-entropy of the labels that neighbours vote for: k-NN made smooth.
 

@@ -58,7 +58,7 @@ from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_byte
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
 MOST_VALIDATED = 4000
-BY_NEIGHBOURS, BY_TARGETS = ("neighbours", "votes"), ("smooth-l1", "contrastive", "triplet")
+BY_TARGETS = ("smooth-l1", "contrastive", "triplet")
 
 
 class DXML(Method):
@@ -79,7 +79,7 @@ class DXML(Method):
     loss: str = choice(
         "Training objective: the likelihood of the neighbours' votes, or the distance to a target "
         "made of label vectors, as in the paper.",
-        *BY_NEIGHBOURS,
+        "votes",
         *BY_TARGETS,
         default="votes",
         group="paper",
@@ -91,6 +91,9 @@ class DXML(Method):
     )
     partners: bool = flag(
         "Add to every example of a batch one that shares a label with it.", default=True
+    )
+    margin: float = number(
+        "Margin of the contrastive and triplet losses.", default=1.0, group="paper", low=0.0
     )
     graph: str = choice(
         "Label graph of the losses on targets.",

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.sparse import unit_rows
 from labelspace.methods.dxml import losses
 from labelspace.nn.encoder import Encoder, unit, unit_array
 from labelspace.nn.trainer import Batch
@@ -51,8 +50,6 @@ class BatchObjective:
             np.random.default_rng([model.params_.seed, learner, 1]).permutation(X.shape[0])
             for learner in range(len(encoders))
         ]
-        everyone = Y if anchors is None else vstack([Y, anchors.Y], "csr")
-        self.rarity = _rarity(everyone)
         self.partners = Partners(Y) if model.params_.partners else None
         self.targets = None if model.graph_vectors_ is None else targets(Y, model.graph_vectors_)
 
@@ -96,13 +93,7 @@ class BatchObjective:
             fixed = torch.from_numpy(self.anchors.points[learner][drawn])
             others, their_Y = torch.cat([z, fixed]), vstack([Y, self.anchors.Y[drawn]], "csr")
         logits = self.model.params_.scale * (z @ others.T)
-        if self.model.params_.loss == "votes":
-            return losses.votes(logits, Y, their_Y)
-        profiles = their_Y.copy()
-        profiles.data = self.rarity[profiles.indices]
-        profiles = unit_rows(profiles)
-        alike = (profiles[: len(rows)] @ profiles.T).toarray()
-        return losses.neighbours(logits, torch.from_numpy(alike))
+        return losses.votes(logits, Y, their_Y)
 
     def _to_targets(self, z: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
         assert self.targets is not None
@@ -144,9 +135,3 @@ class Partners:
 def targets(Y: csr_matrix, vectors: np.ndarray) -> np.ndarray:
     """f_y = V y / nnz(y), brought to length 1 as the encoder's output is."""
     return unit_array(np.asarray(Y @ vectors, np.float32))
-
-
-def _rarity(Y: csr_matrix) -> np.ndarray:
-    """log(examples / examples of the label): what sharing it says."""
-    counts = np.maximum(1, np.bincount(Y.indices, minlength=Y.shape[1]))
-    return np.asarray(np.log(Y.shape[0] / counts), np.float32)

@@ -114,15 +114,15 @@ class GLaS(Method):
         group="paper",
     )
     n_negatives: int = integer("Number of sampled labels per batch.", default=1000, low=0)
-    regulariser: str = choice(
+    regulariser: str | None = choice(
         "Regulariser of the label vectors.",
-        "none",
         "spread-out",
         "laplacian",
         "glas",
         "gravity",
         default="glas",
         group="paper",
+        none="no regulariser",
     )
     lam: float = number("Weight of the regulariser.", default=0.1, group="paper", low=0.0)
     target: str = choice(

@@ -74,7 +74,7 @@ class BatchObjective(Callback):
         self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
     ) -> torch.Tensor:
         """lam times the regulariser; zero where there is none."""
-        if self.model.params_.lam == 0 or self.model.params_.regulariser == "none":
+        if self.model.params_.lam == 0 or self.model.params_.regulariser is None:
             return torch.zeros(())
         weight: float = self.model.params_.lam
         return weight * self._regulariser(z, vectors, Y, candidates)
