@@ -60,8 +60,9 @@ def _shown(value: Any) -> str:
     if isinstance(value, str) and value == AUTO:
         return "chosen in training"
     if isinstance(value, tuple) and value and isinstance(value[0], dict):
-        return "\n".join(
-            f"{one['method']}({', '.join(f'{k}={written(v)}' for k, v in one['parameters'].items())})"
-            for one in value
-        )
+        lines = []
+        for member in value:
+            given = (f"{name}={written(own)}" for name, own in member["parameters"].items())
+            lines.append(f"{member['method']}({', '.join(given)})")
+        return "\n".join(lines)
     return written(value)
