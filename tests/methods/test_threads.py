@@ -56,7 +56,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(name):
 
 
 def test_seq2seq_scores_hardly_depend_on_the_number_of_threads():
-    params = {"epochs": 1, "width": 32, "layers": 1, "heads": 2, "beams": 4, "wide": False}
+    params = {"epochs": 1, "width": 32, "layers": 1, "heads": 2, "beams": 4, "linear_tree": False}
     X, _ = data(31)
     one, two = (fitted("seq2seq", params, 31, threads).predict(X[:20], 5) for threads in (1, 2))
     assert np.abs(one.scores - two.scores).max() < 1e-3

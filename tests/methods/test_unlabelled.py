@@ -25,7 +25,7 @@ SETTINGS = [
     ("glas", {**GLAS, "negatives": "in-batch", "loss": "margin"}),
     ("glas", {**GLAS, "negatives": "in-batch", "loss": "mined-margin"}),
     ("treespace", TREE),
-    ("treespace", {**TREE, "regularisation": 0.0, "consistency": 0.0, "wide": False}),
+    ("treespace", {**TREE, "regularisation": 0.0, "consistency": 0.0, "linear_tree": False}),
     ("dxml", DXML),
     ("dxml", {**DXML, "loss": "triplet"}),
     ("neuralxc", NEURAL),

@@ -12,7 +12,6 @@ from labelspace import Tagger
 from labelspace._core.sparse import unit_rows
 from labelspace.errors import ParameterError
 from labelspace.features.pipeline import FeaturePipeline
-from labelspace.methods.hierarchicalxc.calibration import cut
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 from labelspace.nn.encoder import unit_array
 from labelspace.runs.callbacks import Callback, Checkpoint
@@ -157,7 +156,16 @@ def test_given_examples_calibrate_and_none_are_held_out():
     ("n", "share", "size"),
     [(1, None, 0), (100, None, 10), (50_000, None, 500), (50_000, 0.5, 2000), (80, 0.0, 0)],
 )
-def test_few_examples_are_held_out(n, share, size):
-    rows, held = cut(n, share, 0)
-    assert len(held) == size
-    assert np.array_equal(np.sort(np.concatenate([rows, held])), np.arange(n))
+def test_few_examples_are_held_out(n, share, size, monkeypatch):
+    trained = []
+
+    def noted(_, X, *rest):
+        del rest
+        trained.append(X.shape[0])
+        raise RuntimeError("enough seen")
+
+    monkeypatch.setattr(HierarchicalXC, "_learn", noted)
+    everyone = csr_matrix(np.ones((n, 1), np.float32))
+    with pytest.raises(RuntimeError, match="enough seen"):
+        HierarchicalXC(validation=share).fit(everyone, everyone)
+    assert trained == [n - size]

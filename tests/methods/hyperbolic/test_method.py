@@ -104,7 +104,7 @@ def test_votes_are_weighed_by_distance(data):
         label = best.labels[row, 0]
         assert shares[label] == pytest.approx(shares.max(), rel=1e-4)
         share = np.clip(shares[label], 1e-4, 1 - 1e-4)
-        slope, offset = model.calibration_
+        slope, offset = model.calibration_.state()
         expected = 1 / (1 + np.exp(-(slope * np.log(share / (1 - share)) + offset)))
         assert best.scores[row, 0] == pytest.approx(expected, rel=1e-3)
 
@@ -190,7 +190,7 @@ def test_validation_is_spread_over_the_data_and_the_rest_is_trained_on(data, mon
         parts.append((X_train, held[0]))
         raise RuntimeError("enough seen")
 
-    monkeypatch.setattr("labelspace.methods.hyperbolic.method.MOST_VALIDATED", 10)
+    monkeypatch.setattr("labelspace.methods.hyperbolic.method.MAX_HELD_OUT", 10)
     monkeypatch.setattr(Hyperbolic, "_train", noted)
     late = csr_matrix(np.arange(X.shape[0])[:, None] >= X.shape[0] / 2, dtype=np.float32)
     with pytest.raises(RuntimeError, match="enough seen"):

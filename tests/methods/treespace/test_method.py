@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
+from labelspace.components.neighbour_blend import BlendParameters
 from labelspace.data.taxonomy import Taxonomy, label_ancestors
 from labelspace.errors import InputError, ParameterError
 from labelspace.methods.treespace.geometry import GEOMETRIES, RADIUS
@@ -118,8 +119,8 @@ def test_votes_count_beside_the_tree():
     Y = csr_matrix(np.eye(40)[[7, 8, 8]] + np.eye(40)[[9, 9, 11]])
     near = np.array([[0, 1, -1]] * len(queries)), np.array([[0.9, 0.8, 0.0]] * len(queries))
     votes = Votes(near[0], near[1].astype(np.float32), Y.indptr, Y.indices)
-    numbers = np.array([0.8, 0.1, 0.4, 1.2, -0.3])
-    labels, scores, _ = index.rank(queries, 40, votes, numbers)
+    parameters = BlendParameters(0.8, 0.1, 0.4, 1.2, -0.3)
+    labels, scores, _ = index.rank(queries, 40, votes, parameters)
     weights = np.exp(20 * (np.float32([0.9, 0.8]) - np.float32(0.9)))
     shares = (weights / weights.sum()) @ Y[:2].toarray()
     p = chances(index, queries[2])
@@ -132,7 +133,7 @@ def test_votes_count_beside_the_tree():
         assert score == pytest.approx(
             1 / (1 + np.exp(-(1.2 * np.log(odds / (1 - odds)) - 0.3))), rel=1e-3
         )
-    few = index.rank(queries, 3, votes, numbers)
+    few = index.rank(queries, 3, votes, parameters)
     assert np.array_equal(few[0], labels[:, :3])  # voted labels come in from below the best 3
 
 
@@ -328,11 +329,11 @@ def test_predictions_can_be_switched_off_but_not_everything():
 def test_a_loaded_model_gives_the_same_bits(geometry):
     """Arrays of a file are read-only, for which loops are compiled apart."""
     X, Y, taxonomy = catalogue(200)
-    model = TreeSpace(**SMALL, geometry=geometry, wide=False).fit(X, Y, taxonomy=taxonomy)
+    model = TreeSpace(**SMALL, geometry=geometry, linear_tree=False).fit(X, Y, taxonomy=taxonomy)
     kept = {name: np.array(array) for name, array in model.state().items()}
     for array in kept.values():
         array.setflags(write=False)
-    loaded = TreeSpace(**SMALL, geometry=geometry, wide=False)
+    loaded = TreeSpace(**SMALL, geometry=geometry, linear_tree=False)
     loaded.n_features_in_, loaded.n_labels_ = X.shape[1], Y.shape[1]
     loaded.load_state(kept)
     for name in ("flat", "bias", "slope"):  # or the compiler would see arrays of another type
@@ -344,5 +345,5 @@ def test_a_loaded_model_gives_the_same_bits(geometry):
 
 def test_embed_is_the_first_half_of_the_encoder():
     X, Y, taxonomy = catalogue(60)
-    model = TreeSpace(**SMALL, epochs=1, wide=False).fit(X, Y, taxonomy=taxonomy)
+    model = TreeSpace(**SMALL, epochs=1, linear_tree=False).fit(X, Y, taxonomy=taxonomy)
     assert np.array_equal(model.embed(X), model.encoder_.encode(X)[0])

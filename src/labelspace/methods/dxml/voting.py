@@ -18,7 +18,8 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import pack_csr, unpack_csr
-from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
+from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
+from labelspace.labels.propensity import LabelCounts
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import unit_array
 from labelspace.ranking import Ranking
@@ -32,28 +33,33 @@ from labelspace.search.neighbours import (
 )
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
-CALIBRATED_ON = 20  # best labels of each held-out example
+UNCALIBRATED = Calibration(eps=VOTE_EPS)  # shares of votes as they are
 _NEIGHBOURS = (5, 10, 15, 20, 30, 50, 100)
 _POWERS = (0.0, 4.0, 16.0, 64.0)
 _RAW_SHARES = (0.0, 0.25, 0.5, 0.75)
 RAW_POWER = 2.0
-LEAST_SHARE = 1e-4  # of votes that calibration tells apart from none
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How neighbours become labels.
+    """How the labels of neighbours are ranked.
 
-    neighbours   how many vote, for each learner
-    power        a vote weighs (similarity / that of the nearest) ** power
-    raw          the share that neighbours by raw features have of the votes
-    calibration  (slope, offset) from the log odds of a share of votes to those of a hit
+    Attributes
+    ----------
+    neighbours : int
+        Neighbours that vote, per learner.
+    power : float
+        A vote weighs (similarity / that of the nearest) ** power.
+    raw : float
+        The share of the votes that neighbours by raw features have.
+    calibration : Calibration
+        From shares of votes to probabilities.
     """
 
     neighbours: int = 20
     power: float = 4.0
     raw: float = 0.0
-    calibration: tuple[float, float] = (1.0, 0.0)
+    calibration: Calibration = UNCALIBRATED
 
 
 class Voters:
@@ -116,8 +122,7 @@ class Voters:
             labels, shares = index.votes(queries[0], near, rule.power, self.Y, k)
         else:
             labels, shares = self.votes(*self.find(queries, X, rule.neighbours), rule, k)
-        line = rule.calibration
-        return Ranking(labels, probabilities_of_shares(labels, shares, line, LEAST_SHARE))
+        return Ranking(labels, rule.calibration(labels, shares))
 
     def rank_own(self, rows: np.ndarray, k: int) -> Ranking:
         """Rank labels for examples that vote themselves, by their numbers: all others vote."""
@@ -151,13 +156,14 @@ class Voters:
         found = self.find(queries, X, max(rule.neighbours for rule in rules))
         k = int(metric.partition("@")[2])
 
+        counts = LabelCounts.of(self.Y)
+
         def score(rule: Rule) -> float:
-            return measure(metric, Ranking(*self.votes(*found, rule, k)), Y, self.Y)
+            return measure(metric, Ranking(*self.votes(*found, rule, k)), Y, counts)
 
         best = max(rules, key=score)
-        labels, shares = self.votes(*found, best, CALIBRATED_ON)
-        slope, offset = fit_line(labels, log_odds(shares, LEAST_SHARE), Y)
-        return replace(best, calibration=(float(slope), float(offset)))
+        labels, shares = self.votes(*found, best, CALIBRATION_K)
+        return replace(best, calibration=Calibration.fit(labels, shares, Y, VOTE_EPS))
 
     def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> Voters:
         """With further examples behind those here; Y may have more labels."""
@@ -183,10 +189,8 @@ class Voters:
 
     def state(self) -> dict[str, np.ndarray]:
         rule = self.rule
-        arrays = {
-            **pack_csr("Y", self.Y),
-            "rule": np.array([rule.neighbours, rule.power, rule.raw, *rule.calibration]),
-        }
+        kept = [rule.neighbours, rule.power, rule.raw, *rule.calibration.state()]
+        arrays = {**pack_csr("Y", self.Y), "rule": np.array(kept)}
         if self.raw is not None:
             arrays |= self.raw.state()
         for number, index in enumerate(self.indexes):
@@ -199,8 +203,10 @@ class Voters:
         cls, arrays: Mapping[str, np.ndarray], dims: Sequence[int], n_features: int, n_labels: int
     ) -> Self:
         """Take back what `state` gave, for spaces of these dimensions."""
-        neighbours, power, share, slope, offset = arrays["rule"].tolist()
-        rule = Rule(int(neighbours), power, share, (slope, offset))
+        expect(are_numbers(arrays["rule"], 5), "the rule of the votes is not five numbers")
+        neighbours, power, share = arrays["rule"][:3].tolist()
+        calibration = Calibration.restore(arrays["rule"][3:], VOTE_EPS)
+        rule = Rule(int(neighbours), power, share, calibration)
         holds = rule.neighbours >= 1 and power >= 0.0 and 0.0 <= share <= 1.0 and len(dims) > 0
         expect(holds, "the rule of the votes is out of range")
         Y = unpack_csr("Y", arrays, (None, n_labels))

@@ -1,8 +1,8 @@
 """Fusion: several methods list labels, and a combiner learned on held-out examples weighs them.
 
 The members see different things: a linear classifier a label, classifiers along trees, what raw
-neighbours carry, and a learned space. Each lists the labels it finds likely; `fusion_combiner`
-turns what all of them say of a label into one calibrated probability. With objective="psp" rare
+neighbours carry, and a learned space. Each lists the labels it finds likely; `stacking.py` of
+`components/` combines their scores into one calibrated probability. With objective="psp" rare
 labels are lifted as far as validation data allow at little cost in P@1, with "f1" as far as it
 raises the mean F1 of labels; the members stay as they are.
 """
@@ -22,7 +22,8 @@ from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr, digest
 from labelspace.components.calibration import log_odds
-from labelspace.components.holdout import cut_apart, family_sizes
+from labelspace.components.holdout import HoldOut, held_out_share
+from labelspace.components.near_duplicates import group_sizes
 from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -48,7 +49,6 @@ from labelspace.runs.history import History
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
-MOST_VALIDATED = 4000
 ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
 CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
 VOTING = ("knn", "dxml")  # what learns more by letting examples vote needs no time either
@@ -119,19 +119,16 @@ class Fusion(Method):
         return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y = as_csr(data.X), data.Y
-        share = _cut_share(self.validation, X.shape[0])
-        if data.valid is None:
-            rows, cut = cut_apart(X, share, self.seed)
-        if data.valid is not None or Y[rows].nnz == 0:  # members need a label to learn
-            rows, cut = np.arange(X.shape[0]), np.arange(0)
-        held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
+        hold_out = HoldOut.of(data, self.validation, self.seed, groups=True)
+        X, Y, cut = as_csr(data.X), data.Y, hold_out.held_rows
+        held = hold_out.valid or (X[:0], Y[:0])
         shape = Shape.of(X, Y)
-        shape = after_cut(shape, share) if len(cut) else shape
-        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data, shape)
+        if len(cut):
+            shape = after_cut(shape, held_out_share(self.validation, X.shape[0]))
+        self._teach_all((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
         rankings = self._rankings(held[0])
-        sample_weight = 1.0 / family_sizes(held[0])
-        given = held[1], Y[rows], sample_weight
+        sample_weight = 1.0 / group_sizes(held[0])  # near duplicates count as one example
+        given = held[1], hold_out.Y, sample_weight
         self.combiner_ = precise = Combiner.fit(rankings, *given)
         if self.objective == "psp":
             self.combiner_ = Combiner.fit(rankings, *given, tail=True)
@@ -293,7 +290,7 @@ class Fusion(Method):
                 {"name": name, "weights": own}
                 for (name, _, _), own in zip(self.settings_, weights, strict=True)
             ],
-            "evenness": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
+            "tail_offset": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
         }
 
     def state(self) -> dict[str, np.ndarray]:
@@ -323,7 +320,7 @@ class Fusion(Method):
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         # `fit` plans by the examples that its own cut leaves, or by all of them.
-        cut = after_cut(shape, _cut_share(params["validation"], shape.points))
+        cut = after_cut(shape, held_out_share(params["validation"], shape.points))
         members = max(
             (
                 _members_memory(plan, shape)
@@ -336,11 +333,6 @@ class Fusion(Method):
             "the cut, and near duplicates across it": 4 * shape.data_bytes + 12 * shape.features,
             **{purpose: params["ensemble"] * size for purpose, size in members.items()},
         }
-
-
-def _cut_share(validation: float, n_examples: int) -> float:
-    """The share of the examples that is held out to learn the combination."""
-    return min(validation, MOST_VALIDATED / max(1, n_examples))
 
 
 def _members_memory(plan: list[Step], shape: Shape) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.components.holdout import cut_size
+from labelspace.components.holdout import held_out_size
 from labelspace.components.training_data import Shape
 from labelspace.methods.linear import usual_negatives
 from labelspace.methods.registry import method_class
@@ -55,7 +55,7 @@ class Step(NamedTuple):
 
 def after_cut(shape: Shape, share: float) -> Shape:
     """The shape of what is left to train on when this share of the examples is held out."""
-    points = shape.points - cut_size(share, shape.points)
+    points = shape.points - held_out_size(share, shape.points)
     left = points / max(1, shape.points)
     return replace(
         shape,

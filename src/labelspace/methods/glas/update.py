@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace.components.training_counts import batch_of
+from labelspace.components.training_counts import default_batch_size
 from labelspace.methods.glas.objective import BatchObjective
 from labelspace.nn.encoder import unit, unit_array
 from labelspace.nn.row_tables import RowTable, SparseLinear
@@ -60,7 +60,7 @@ def grow(model: GLaS, X: csr_matrix, Y: csr_matrix) -> ShapeKeeper:
 
 def passes_to_grow(model: GLaS, n_examples: int) -> int:
     """Half of the passes of a first training; more where they would be a few steps in all."""
-    steps = -(-n_examples // batch_of(model.batch_size, n_examples))
+    steps = -(-n_examples // default_batch_size(model.batch_size, n_examples))
     return max(1, model.epochs // 2, -(-LEAST_STEPS // steps))
 
 

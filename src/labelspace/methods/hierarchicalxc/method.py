@@ -22,7 +22,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.tree_edges import CELLS_AT_A_TIME, train_edges
@@ -34,14 +34,14 @@ from labelspace.classifiers.tree_networks import (
 )
 from labelspace.classifiers.tree_search import Classifiers, Search, averaged, find_labels
 from labelspace.classifiers.tree_weights import NO_LINEAR, Linear, check_linear, lay_out
-from labelspace.components.calibration import AS_IT_IS, fit_line, log_odds, probabilities_of_shares
+from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
+from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method
-from labelspace.methods.hierarchicalxc.calibration import LOOKED_AT, SURE, cut
 from labelspace.methods.hierarchicalxc.inputs import INPUTS, Inputs, fit_encoder
 from labelspace.methods.parameters import SEED, Parameter, choice, integer, layers, number
 from labelspace.ranking import Ranking
@@ -57,7 +57,9 @@ USUAL_C: Mapping[Loss, float] = {"logistic": 6.0, "squared_hinge": 0.5}
 MANY_LABELS = 10_000  # above, a label has few examples, and losses weigh twice that
 LEAF_SIZE, FLAT = 100, 200  # so few labels gain nothing from a tree
 CANDIDATES = 50  # labels that each tree of several names
-FEW_EXAMPLES = 20_000  # up to here it is trained again on all, those held out included
+# Examples held out by default, at most, and their largest share: a calibration is two numbers.
+HELD_OUT, LARGEST_SHARE = 500, 0.1
+MAX_HELD_OUT = 2000  # whatever share is given
 
 
 class HierarchicalXC(Method):
@@ -159,17 +161,22 @@ class HierarchicalXC(Method):
             )
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y = as_csr(data.X), data.Y
-        rows, held = cut(X.shape[0], 0.0 if data.valid else self.validation, self.seed)
-        valid_X, valid_Y = data.valid or (X[held], Y[held])
-        self.inputs_ = self._inputs(X[rows], data)
-        self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks, (data.identity, "part"))
-        self.line_ = AS_IT_IS
-        if valid_Y.nnz:
-            labels, scores = self._rank(as_csr(valid_X), min(LOOKED_AT, Y.shape[1]))
-            self.line_ = fit_line(labels, log_odds(scores, SURE), valid_Y)
-        if len(held) and X.shape[0] <= FEW_EXAMPLES:
-            self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "all"))
+        share = self.validation
+        if share is None:
+            share = min(LARGEST_SHARE, HELD_OUT / data.Y.shape[0])
+        hold_out = HoldOut.of(data, share, self.seed, cap=MAX_HELD_OUT)
+        X, Y = hold_out.X, hold_out.Y
+        self.inputs_ = self._inputs(X, data)
+        self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "part"))
+        self.calibration_ = Calibration(eps=PATH_EPS)
+        if hold_out.valid is not None:
+            held_X, held_Y = hold_out.valid
+            best = self._rank(held_X, min(CALIBRATION_K, Y.shape[1]))
+            self.calibration_ = Calibration.fit(*best, held_Y, PATH_EPS)
+        if hold_out.refits:
+            self._learn(
+                as_csr(data.X), data.Y, data.taxonomy, data.callbacks, (data.identity, "all")
+            )
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._learn(X, Y, taxonomy)
@@ -250,7 +257,7 @@ class HierarchicalXC(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
-        return Ranking(labels, probabilities_of_shares(labels, scores, self.line_, SURE))
+        return Ranking(labels, self.calibration_(labels, scores))
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels and their path probabilities, averaged over the trees."""
@@ -278,7 +285,7 @@ class HierarchicalXC(Method):
         }
 
     def state(self) -> dict[str, np.ndarray]:
-        arrays = {"line": self.line_, **self.inputs_.arrays()}
+        arrays = {"line": self.calibration_.state(), **self.inputs_.arrays()}
         for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
             can_rerank = model.networks if self.node_hidden else model.linear
             parts = {**tree.arrays(), **can_rerank._asdict()}
@@ -286,8 +293,7 @@ class HierarchicalXC(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.line_ = arrays["line"]
-        expect(are_numbers(self.line_, 2), "the calibration is not two numbers")
+        self.calibration_ = Calibration.restore(arrays["line"], PATH_EPS)
         self.inputs_ = Inputs.restore(self.inputs, arrays, self.n_features_in_)
         width = self.inputs_.width(self.n_features_in_)
         self.trees_, self.classifiers_ = [], []

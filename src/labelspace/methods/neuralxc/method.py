@@ -21,14 +21,14 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
-from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, unit_rows
-from labelspace.components.holdout import parts_of
-from labelspace.components.neighbour_blend import NeighbourBlend
-from labelspace.components.training_counts import TrainingCounts, batch_of, row_lr_scale
+from labelspace.components.holdout import HoldOut
+from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
+from labelspace.components.training_counts import TrainingCounts, default_batch_size
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
+from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path, optimiser
 from labelspace.methods.neuralxc.objective import BatchObjective
@@ -164,18 +164,18 @@ class NeuralXC(Method):
             )
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, _ = parts_of(data, self.validation, self.seed)
-        X = unit_rows(X)
+        hold_out = HoldOut.of(data, self.validation, self.seed)
+        X, Y, valid = unit_rows(hold_out.X), hold_out.Y, hold_out.valid
         if valid is not None:
             valid = (unit_rows(valid[0]), valid[1])
         counts = TrainingCounts.of(X, Y)
-        damping = row_lr_scale(self.rare, counts.features, counts.labels)
+        lr_scale = counts.row_lr_scale(self.rare)
         networks = [
             Network.fresh(
                 _layers(self.get_params()),
                 X.shape[1],
                 counts.log_odds(),
-                damping,
+                lr_scale,
                 np.random.default_rng([self.seed, X.shape[1], learner]),
             )
             for learner in range(_networks(self.ensemble, data.X.shape[0]))
@@ -184,7 +184,7 @@ class NeuralXC(Method):
         check_search(*self._vectors().shape)
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self._train(networks, X, Y, valid, data)
-        self._finish(X, Y, valid, data)
+        self._finish(X, Y, valid, returns=len(hold_out.held_rows) > 0)
 
     def _train(
         self,
@@ -198,7 +198,7 @@ class NeuralXC(Method):
         objective = BatchObjective(self, networks, X, Y)
         trainer = Trainer(
             epochs=self.pretrain + self.epochs,
-            batch_size=batch_of(self.batch_size, X.shape[0]),
+            batch_size=default_batch_size(self.batch_size, X.shape[0]),
             seed=self.seed,
             schedule="linear",
             patience=self.patience,
@@ -206,11 +206,13 @@ class NeuralXC(Method):
             identity=data.identity,
         )
 
+        counts = LabelCounts.of(Y)
+
         def score() -> float:
             assert valid is not None
             if objective.pretraining:  # below any score, and rising, so that patience lasts
                 return float(trainer.progress.epoch - self.pretrain)
-            return measure(self.metric, self._rank_exactly(valid[0], 5), valid[1], Y)
+            return measure(self.metric, self._rank_exactly(valid[0], 5), valid[1], counts)
 
         tensors = {
             f"{number}.{name}": tensor
@@ -233,9 +235,9 @@ class NeuralXC(Method):
         X: csr_matrix,
         Y: csr_matrix,
         valid: tuple[csr_matrix, csr_matrix] | None,
-        data: TrainingData,
+        returns: bool,
     ) -> None:
-        """Index, voters and calibration; what was cut off for validation returns to vote."""
+        """Build index, voters and calibration; with `returns` the hold-out votes in the end."""
         points = queries = None
         if valid is not None:
             points, queries = self._both(valid[0])
@@ -250,13 +252,13 @@ class NeuralXC(Method):
         self.blend_ = NeighbourBlend(index, voters, self.neighbours)
         if valid is None or queries is None or points is None:
             return
-        held = valid[1]
+        held, counts = valid[1], LabelCounts.of(Y)
         self.blend_.fit(
             *(points, queries, held),
-            lambda *best: measure(self.metric, Ranking(*best), held, Y),
+            lambda *best: measure(self.metric, Ranking(*best), held, counts),
         )
-        if voters is not None and data.valid is None:
-            self.blend_.voters = voters.extended(self._points, *valid)
+        if returns:
+            self.blend_.add_examples(self._points, *valid)
 
     def _queries(self, X: csr_matrix) -> np.ndarray:
         """The networks' side by side, so that <query, vector> is the mean of their logits."""
@@ -293,7 +295,8 @@ class NeuralXC(Method):
         index, blend = self.blend_.index, self.blend_
         metadata: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
         if blend.voters is not None:
-            metadata["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
+            share = blend.parameters.neighbour_share
+            metadata["votes"] = {"share": share, "examples": len(blend.voters)}
         return metadata
 
     def state(self) -> dict[str, np.ndarray]:
@@ -302,27 +305,26 @@ class NeuralXC(Method):
         if self.blend_.voters is not None:
             parts["voters"] = self.blend_.voters.state()
         arrays = {f"{part}.{name}": a for part, own in parts.items() for name, a in own.items()}
-        return {**arrays, "blend": self.blend_.numbers}
+        return {**arrays, "blend": np.array(self.blend_.parameters)}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         first = {name.partition(".")[0] for name in arrays}
         networks = sorted(int(part) for part in first if part.isdigit())
         sizes = self.n_features_in_, self.n_labels_
         self.paths_ = [Path.restore(with_prefix(f"{n}.", arrays), *sizes) for n in networks]
-        expect(are_numbers(arrays["blend"], 5), "the calibration is not five numbers")
         vectors, voters = self._vectors(), with_prefix("voters.", arrays)
         width = len(networks) * _layers(self.get_params()).outputs[-1]
         self.blend_ = NeighbourBlend(
             restore_index(vectors, with_prefix("index.", arrays)),
             Voters.restore(voters, len(vectors), width) if voters else None,
             self.neighbours,
-            arrays["blend"],
+            BlendParameters.restore(arrays["blend"]),
         )
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         inputs, outputs, _ = _layers(params)
-        batch = batch_of(params["batch_size"], shape.points)
+        batch = default_batch_size(params["batch_size"], shape.points)
         many = _networks(params["ensemble"], shape.points)
 
         def looked_at(width: int, own: int) -> int:

@@ -14,19 +14,17 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.threads import parallel_blocks
-from labelspace.components.calibration import fit_line, log_odds
-from labelspace.components.neighbour_blend import NeighbourBlend
+from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
 from labelspace.methods.treespace.geometry import Geometry
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.search_loops import close_rows, rank_rows
 from labelspace.methods.treespace.vectors import Layout
 from labelspace.search.voters import Voters
 
-CALIBRATED = 20  # labels of each validation example that calibration looks at
 LEANS = (0.25, 0.5, 1.0, 1.5)
 LEAN_COST = 0.1  # most that leaning may cost of the validation score, in percent
 SHORT_LIST = 16  # labels beyond the best that leaning may bring up
-NEUTRAL = np.array([1.0, 0.0, 0.0, 1.0, 0.0])  # numbers of a blend that leaves p as it is
+IDENTITY = BlendParameters()  # leaves p as it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +109,24 @@ class TreeIndex:
         queries: np.ndarray,
         k: int,
         votes: Votes | None = None,
-        numbers: np.ndarray = NEUTRAL,
+        parameters: BlendParameters = IDENTITY,
         lean: np.ndarray | None = None,
         exact: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The k best labels, their scores, and how many nodes were scored for each example.
+        """Return the k best labels, their scores, and the number of nodes scored per example.
 
-        votes    of near examples
-        numbers  as in `Blend`
-        lean     (labels,) added to the log odds of what is likeliest
-        exact    score every node: the reference
+        Parameters
+        ----------
+        queries : ndarray of shape (n, total dimension of the spaces)
+        k : int
+        votes : Votes, optional
+            Near training examples.
+        parameters : BlendParameters
+            How path probability and votes are blended.
+        lean : ndarray of shape (n_labels,), optional
+            Added to the log odds of the likeliest labels.
+        exact : bool
+            Whether to score every node: the reference.
         """
         n = len(queries)
         if votes is None:
@@ -138,7 +144,7 @@ class TreeIndex:
                 *(nodes.down.indptr, nodes.down.indices, nodes.up.indptr, nodes.up.indices),
                 *(nodes.ancestors.indptr, nodes.ancestors.indices, nodes.label, self.node_of),
                 *(votes.rows[start:stop], votes.cosines[start:stop], votes.ends, votes.labels),
-                *(numbers, added, short, -1 if exact else self.beam),
+                *(tuple(parameters), added, short, -1 if exact else self.beam),
                 *(labels[start:stop], scores[start:stop], scored[start:stop]),
             )
 
@@ -174,10 +180,13 @@ class Votes:
 
 
 class TreeBlend(NeighbourBlend):
-    """Ranks labels by tree and voters together; see `Blend` for the numbers.
+    """Ranks labels by tree and votes together.
 
-    lean  (labels,) added to the log odds: a label is never likelier than its parents, so the rare
-          ones would always come last, even where all are all but certain
+    Attributes
+    ----------
+    lean : ndarray of shape (n_labels,) or None
+        Added to the log odds: a label is never likelier than its parents, so rare labels would
+        always come last, even where all are nearly certain.
     """
 
     index: TreeIndex  # type: ignore[assignment]  # it searches as an InnerProductIndex does
@@ -187,9 +196,9 @@ class TreeBlend(NeighbourBlend):
         index: TreeIndex,
         voters: Voters | None,
         neighbours: int,
-        numbers: np.ndarray | None = None,
+        parameters: BlendParameters | None = None,
     ) -> None:
-        super().__init__(index, voters, neighbours, numbers)  # type: ignore[arg-type]  # as above
+        super().__init__(index, voters, neighbours, parameters)  # type: ignore[arg-type]  # as above
         self.lean: np.ndarray | None = None
 
     def fit_lean(
@@ -200,7 +209,7 @@ class TreeBlend(NeighbourBlend):
         score: Callable[[np.ndarray, np.ndarray], float],
         rarity: np.ndarray,
     ) -> None:
-        """Lean to rare labels as far as it costs next to nothing of the validation score."""
+        """Favour rare labels as far as it costs at most LEAN_COST of the validation score."""
         k = min(5, Y.shape[1])
         least = score(*self.rank(vectors, queries, k)) - LEAN_COST
         for amount in LEANS:
@@ -208,23 +217,16 @@ class TreeBlend(NeighbourBlend):
             if score(*self.rank(vectors, queries, k)) < least:
                 self.lean = before
                 break
-        self.calibrate(vectors, queries, Y)
-
-    def calibrate(self, vectors: np.ndarray, queries: np.ndarray, Y: csr_matrix) -> None:
-        """The last line anew, for scores as they are with the lean."""
-        labels, scores = self.rank(vectors, queries, min(CALIBRATED, Y.shape[1]))
-        slope, offset = fit_line(labels, log_odds(scores), Y)
-        self.numbers[4] = slope * self.numbers[4] + offset
-        self.numbers[3] *= slope
+        self.recalibrate(vectors, queries, Y)
 
     def rank(
         self, vectors: np.ndarray, queries: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
         votes = None
-        if self.voters is not None and self.numbers[2] > 0:
+        if self.voters is not None and self.parameters.neighbour_share > 0:
             near = self.voters.nearest(vectors, self.neighbours)
             votes = Votes(*near, self.voters.Y.indptr, self.voters.Y.indices)
-        labels, scores, _ = self.index.rank(queries, k, votes, self.numbers, self.lean)
+        labels, scores, _ = self.index.rank(queries, k, votes, self.parameters, self.lean)
         return labels, scores
 
 

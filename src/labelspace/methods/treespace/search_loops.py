@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.top_k import keep_best
+from labelspace.components.calibration import EPS, PATH_EPS
+from labelspace.components.neighbour_blend import blended
 from labelspace.search.index import dot
 from labelspace.search.voters import SHARPNESS
 
@@ -13,7 +15,7 @@ from labelspace.search.voters import SHARPNESS
 @njit(cache=True, nogil=True)
 def rank_rows(  # type: ignore[no-untyped-def]
     queries, space, down_ends, down, up_ends, up, above_ends, above, label,
-    node_of, near, cosines, y_ends, y, numbers, lean, short, beam, labels, scores, scored,
+    node_of, near, cosines, y_ends, y, parameters, lean, short, beam, labels, scores, scored,
 ):  # fmt: skip
     likeliest, their = np.empty(short, np.int64), np.empty(short)
     for row in range(len(queries)):
@@ -49,10 +51,10 @@ def rank_rows(  # type: ignore[no-untyped-def]
                 shares[place[v]] = votes[v]
             elif node_of[voted[v]] >= 0:
                 own = p[np.searchsorted(family, node_of[voted[v]])]
-                value = _blended(own, votes[v], numbers, lean[voted[v]])
+                value = blended(_log_odds(own), votes[v], parameters, lean[voted[v]])
                 kept = keep_best(value, voted[v], scores[row], labels[row], kept)
         for i in range(filled):
-            value = _blended(their[i], shares[i], numbers, lean[likeliest[i]])
+            value = blended(_log_odds(their[i]), shares[i], parameters, lean[likeliest[i]])
             kept = keep_best(value, likeliest[i], scores[row], labels[row], kept)
 
 
@@ -225,13 +227,10 @@ def _count_votes(near, cosines, ends, labels):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _blended(p, votes, numbers, lean):  # type: ignore[no-untyped-def]
-    slope, offset, share, last_slope, last_offset = numbers
-    p = min(max(p, 1e-9), 1.0 - 1e-6)
-    own = 1.0 / (1.0 + np.exp(-(slope * np.log(p / (1.0 - p)) + offset)))
-    odds = min(max((1.0 - share) * own + share * votes, 1e-9), 1.0 - 1e-9)
-    logit = last_slope * (np.log(odds / (1.0 - odds)) + lean) + last_offset
-    return np.float32(1.0 / (1.0 + np.exp(-logit)))
+def _log_odds(p):  # type: ignore[no-untyped-def]
+    """Return the log odds of a path probability, whose float32 factors may round to 1."""
+    p = min(max(p, EPS), 1.0 - PATH_EPS)
+    return np.log(p / (1.0 - p))
 
 
 @njit(cache=True, nogil=True)
