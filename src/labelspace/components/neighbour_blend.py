@@ -202,24 +202,36 @@ def blended(logit, votes, parameters, added):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def cast_votes(near, cosines, indptr, indices, spare):  # type: ignore[no-untyped-def]
+    """Return labels and weights of the votes of near examples, and how many there are.
+
+    Each example votes for all of its labels; the weights of the examples sum to 1. The arrays have
+    `spare` more places, of weight 0.
+    """
+    total, most = 0.0, spare
+    for n in range(len(near)):
+        if near[n] >= 0:
+            total += np.exp(SHARPNESS * (cosines[n] - cosines[0]))
+            most += indptr[near[n] + 1] - indptr[near[n]]
+    voted, weights, count = np.empty(most, np.int64), np.zeros(most), 0
+    for n in range(len(near)):
+        if near[n] >= 0:
+            weight = np.exp(SHARPNESS * (cosines[n] - cosines[0])) / total
+            for cell in range(indptr[near[n]], indptr[near[n] + 1]):
+                voted[count], weights[count] = indices[cell], weight
+                count += 1
+    return voted, weights, count
+
+
+@njit(cache=True, nogil=True)
 def _blend_rows(  # type: ignore[no-untyped-def]
     rows, cosines, indptr, indices, parameters, queries, vectors, candidates, labels, scores
 ):
+    """Write the best labels of each row and their scores; the arguments are those of `blend`."""
+    spare = candidates.shape[1]
     for row in range(len(rows)):
-        total, most = 0.0, candidates.shape[1]
-        for n in range(rows.shape[1]):
-            if rows[row, n] >= 0:
-                total += np.exp(SHARPNESS * (cosines[row, n] - cosines[row, 0]))
-                most += indptr[rows[row, n] + 1] - indptr[rows[row, n]]
-        # The votes of all neighbours, sorted by label; each candidate adds one of weight 0.
-        voted, weights = np.empty(most, np.int64), np.zeros(most)
-        count = 0
-        for n in range(rows.shape[1]):
-            if rows[row, n] >= 0:
-                weight = np.exp(SHARPNESS * (cosines[row, n] - cosines[row, 0])) / total
-                for cell in range(indptr[rows[row, n]], indptr[rows[row, n] + 1]):
-                    voted[count], weights[count] = indices[cell], weight
-                    count += 1
+        # The votes of all neighbours; each candidate adds one of weight 0.
+        voted, weights, count = cast_votes(rows[row], cosines[row], indptr, indices, spare)
         for label in candidates[row]:
             if label >= 0:
                 voted[count] = label

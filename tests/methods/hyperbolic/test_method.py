@@ -37,7 +37,7 @@ def test_the_loss_is_that_of_section_2_4(data):
     """With every label drawn, the sum over negatives is the whole one: compare term by term."""
     (X, Y), _ = data
     model = Hyperbolic(**{**SMALL, "n_negatives": Y.shape[1], "examples_weight": 0.0})
-    space = model._fresh_space(X, Y.shape[1], seed=0)
+    space = model._fresh_space(X, Y, seed=0)
     space.labels.weight[:] = np.random.default_rng(0).uniform(-0.3, 0.3, space.labels.weight.shape)
     space.encoder.first.weight[:] = np.random.default_rng(1).normal(0, 0.2, (X.shape[1], 8))
     rows = np.arange(20)

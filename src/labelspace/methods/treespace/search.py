@@ -1,4 +1,4 @@
-"""Cluster search: best first from the root, scoring only children of nodes that may still matter.
+"""Best-first search from the root, scoring only children of nodes that can still rank.
 
 p(c | x) is the largest product of sigmoids along a way from the root to c, so a node is never
 likelier than its likeliest parent. The likeliest node in sight is opened first; when k labels are
@@ -29,14 +29,24 @@ IDENTITY = BlendParameters()  # leaves p as it is
 
 @dataclass(frozen=True, eq=False)
 class TreeIndex:
-    """All that search needs, as flat arrays.
+    """The tree of labels with its points, as flat arrays.
 
-    flat    all nodes' points end to end; times the scale of their space if scored by inner product
-    starts  (nodes + 1,) where each node's point begins in `flat`
-    part    (nodes,) where the matching part of a query begins
-    bias    (nodes,)
-    slope   (nodes,) what a logit loses with distance in the ball; empty: scored by inner product
-    beam    most nodes whose children are looked at for an example; 0 is no bound
+    Attributes
+    ----------
+    flat : ndarray
+        The points of all nodes, concatenated; scaled by the scale of their space if scored by inner
+        product.
+    starts : ndarray of shape (n_nodes + 1,)
+        Where each node's point begins in `flat`.
+    part : ndarray of shape (n_nodes,)
+        Where the matching part of a query begins.
+    bias : ndarray of shape (n_nodes,)
+    slope : ndarray of shape (n_nodes,) or (0,)
+        What a logit loses per distance in the ball; empty if scored by inner product.
+    node_of : ndarray of shape (n_labels,)
+        The node of each label, or -1.
+    beam : int
+        Nodes to expand per example at most; 0 is no bound.
     """
 
     nodes: Nodes
@@ -64,7 +74,7 @@ class TreeIndex:
         beam: int,
         geometry: Geometry,
     ) -> TreeIndex:
-        """From vectors [s] of the nodes of each space s, scales of spaces and biases of nodes."""
+        """Build the index from the vectors of each space, scales of spaces and biases of nodes."""
         starts, slope = _starts(layout), np.empty(0, np.float32)
         in_flat = scale.astype(np.float32)
         if geometry.reach > 0:
@@ -88,7 +98,7 @@ class TreeIndex:
         n_labels: int,
         beam: int,
     ) -> TreeIndex:
-        """Over points that lie end to end already."""
+        """Build the index over points that are concatenated already."""
         # Read-only as in a loaded model: of writable arrays the compiler makes a loop that rounds
         # otherwise, and scores would change when a model is saved and loaded.
         flat, bias, slope = (_read_only(array) for array in (flat, bias, slope))
@@ -99,7 +109,7 @@ class TreeIndex:
         return cls(nodes, flat, _starts(layout), part, bias, slope, node_of, beam)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k likeliest labels of each example and their log odds; -1 pads."""
+        """Return the k likeliest labels per example and their log odds; -1 pads."""
         labels, scores, _ = self.rank(queries, k)
         p = np.clip(scores.astype(np.float64), 1e-9, 1.0 - 1e-6)
         return labels, np.log(p / (1.0 - p))
@@ -166,7 +176,7 @@ def _starts(layout: Layout) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """Near examples of each row, -1 pads, their cosines, and all examples' labels as CSR."""
+    """Near examples per query, -1 pads, their cosines, and the labels of all examples as CSR."""
 
     rows: np.ndarray
     cosines: np.ndarray
@@ -233,9 +243,9 @@ class TreeBlend(NeighbourBlend):
 def with_ancestors(
     labels: np.ndarray, scores: np.ndarray, ends: np.ndarray, ancestors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ranking with each label's ancestors before it, at least as likely as it is.
+    """Return the ranking with each label's ancestors before it, with at least its score.
 
-    ends, ancestors  those of label l are ancestors[ends[l]:ends[l + 1]], the topmost first
+    The ancestors of label l are ancestors[ends[l]:ends[l + 1]], the topmost first.
     """
     closed = np.full_like(labels, -1), np.zeros_like(scores)
     close_rows(labels, scores, ends, ancestors, *closed)
