@@ -1,7 +1,7 @@
-"""The prediction half of DXML: training examples in the learned space, and how votes count.
+"""Prediction of DXML: votes of the nearest training examples in the learned space.
 
-Where raw features tell more than a learned space can, as for many labels with few examples each,
-the nearest by raw features vote too: how much they have to say is chosen on validation data.
+Where raw features separate labels better than a learned space can, as for many labels with few
+examples each, the nearest examples by raw features vote too; their share is chosen on the hold-out.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Voters:
         rule: Rule,
         raw: SparseNeighbours | None = None,
     ) -> Self:
-        """All examples are looked at: for choices made while training."""
+        """Build exact indexes, for choices made during training."""
         return cls([ExactIndex(rows) for rows in points], Y, rule, raw)
 
     def find(
@@ -106,7 +106,7 @@ class Voters:
     def votes(
         self, near: np.ndarray, similarity: np.ndarray, rule: Rule, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labels (n, k) and their shares of the votes of what `find` gave."""
+        """Return the k best labels (n, k) and their shares of the votes among `find`."""
         near, similarity = near[:, :, : rule.neighbours], similarity[:, :, : rule.neighbours]
         n_learners = len(self.indexes)
         powers, says = [rule.power] * n_learners, [(1.0 - rule.raw) / n_learners] * n_learners
@@ -115,7 +115,7 @@ class Voters:
         return rank_votes(near, similarity, np.array(powers), self.Y, k, np.array(says))
 
     def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
-        """The k best labels of points given by each learner, scored by calibrated votes."""
+        """Return the k best labels of points given per learner, scored by calibrated votes."""
         rule, index = self.rule, self.indexes[0]
         if isinstance(index, ClusterIndex) and len(self.indexes) == 1 and self.raw is None:
             near = min(rule.neighbours, self.Y.shape[0])
@@ -144,7 +144,7 @@ class Voters:
         neighbours: int | None,
         power: float | None,
     ) -> Rule:
-        """The rule that serves held-out queries with labels Y best; what is given stays."""
+        """Return the rule of the best metric on the hold-out; parameters that are given stay."""
         rules = [
             Rule(*choice)
             for choice in product(
@@ -166,7 +166,7 @@ class Voters:
         return replace(best, calibration=Calibration.fit(labels, shares, Y, VOTE_EPS))
 
     def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> Voters:
-        """With further examples behind those here; Y may have more labels."""
+        """Return voters with further examples appended; Y may have more labels."""
         indexes = [
             extend_neighbours(index, np.vstack([index.vectors, rows]), self.rule.neighbours)
             for index, rows in zip(self.indexes, points, strict=True)
@@ -202,7 +202,7 @@ class Voters:
     def restore(
         cls, arrays: Mapping[str, np.ndarray], dims: Sequence[int], n_features: int, n_labels: int
     ) -> Self:
-        """Take back what `state` gave, for spaces of these dimensions."""
+        """Rebuild voters from what `state` returned, for spaces of these dimensions."""
         expect(are_numbers(arrays["rule"], 5), "the rule of the votes is not five numbers")
         neighbours, power, share = arrays["rule"][:3].tolist()
         calibration = Calibration.restore(arrays["rule"][3:], VOTE_EPS)
@@ -221,5 +221,5 @@ class Voters:
 
 
 def widened(Y: csr_matrix, n_labels: int) -> csr_matrix:
-    """Y with room for more labels; the arrays are shared."""
+    """Return Y with `n_labels` columns; the arrays are shared."""
     return csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))

@@ -189,7 +189,7 @@ class Hyperbolic(Method):
         Y: csr_matrix,
         held: tuple[csr_matrix, csr_matrix] | None,
     ) -> list[Arrays]:
-        """The weights of all learners."""
+        """Train all learners; return their weights."""
         done: list[Arrays] = []
         counts = LabelCounts.of(Y)
         self.history_: list[dict[str, float]] = []
@@ -303,7 +303,7 @@ class Hyperbolic(Method):
     def _vote_among(
         self, X: csr_matrix, Y: csr_matrix, search: str, queries: csr_matrix | None = None
     ) -> None:
-        """Let these examples vote from now on."""
+        """Build the indexes of the examples that vote."""
         self.Y_ = Y
         self.points_ = [space.embed(X) for space in self.spaces_]
         self.indexes_ = [
@@ -328,7 +328,7 @@ class Hyperbolic(Method):
         Y: csr_matrix,
         own: np.ndarray | None = None,
     ) -> csr_matrix:
-        """(examples, labels) what each label has of the votes, mean over learners.
+        """Return the share of the votes of each label, (examples, labels), mean over learners.
 
         own  rows of Y that the queries are, which do not vote for themselves; None: they are others
         """

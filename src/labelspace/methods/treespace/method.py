@@ -318,7 +318,7 @@ class TreeSpace(Method):
         return measure(self.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, counts)
 
     def _rank_by_tree(self, X: csr_matrix, k: int) -> Ranking:
-        """Rank by the spaces of the moment alone; scores are not calibrated."""
+        """Rank by the current spaces alone; scores are not calibrated."""
         return Ranking(*self._index().search(self.encoder_.encode(X)[1], k))
 
     def embed(self, X: Any) -> np.ndarray:
