@@ -29,7 +29,7 @@ from labelspace.classifiers.naive_bayes import as_candidates
 from labelspace.classifiers.one_vs_rest import LinearRanker
 from labelspace.comparison.compare import compare, entrants, raise_if_failed
 from labelspace.comparison.peers import make_peer
-from labelspace.components.holdout import cut_apart, family_sizes
+from labelspace.components.near_duplicates import cut_by_group, group_sizes
 from labelspace.components.stacking import Combiner
 from labelspace.components.training_data import Shape
 from labelspace.data import read_split
@@ -56,7 +56,7 @@ def matrices(folder: Path, rows: int | None = None) -> tuple[Any, Any, Any, Any]
 
 def ablation(folder: Path, rows: int | None, seeds: list[int]) -> None:
     X, Y, X_test, Y_test = matrices(folder, rows)
-    kept_rows, cut = cut_apart(X, min(0.1, 4000 / X.shape[0]), 0)
+    kept_rows, cut = cut_by_group(X, min(X.shape[0] // 10, 4000), 0)
     train, held = (X[kept_rows], Y[kept_rows]), (X[cut], Y[cut])
     plan = steps("auto", Shape.of(*train))
 
@@ -72,7 +72,7 @@ def ablation(folder: Path, rows: int | None, seeds: list[int]) -> None:
         finds = not all(can_rerank for _, can_rerank in chosen)
         fusion.settings_ = [(model.name, {}, can_rerank and finds) for model, can_rerank in chosen]
         said = fusion._rankings(held[0])
-        fusion.combiner_ = Combiner.fit(said, held[1], train[1], 1.0 / family_sizes(held[0]))
+        fusion.combiner_ = Combiner.fit(said, held[1], train[1], 1.0 / group_sizes(held[0]))
         ranking = fusion._predict(X_test, 5)
         found = evaluate(ranking, Y_test, Y, bands=False)
         ece = 100 * reliability(ranking, Y_test, 5).ece
@@ -104,7 +104,6 @@ def one_seed(note: Any, members: list[Member], train: Any, held: Any) -> None:
     drawn = np.random.default_rng(0).integers(0, train[1].shape[1], (train[0].shape[0], 100))
     C = {"all": 0.5, "hard": 1.0}[kind]
     changed.ranker_ = LinearRanker.fit(*train, as_candidates(drawn, train[1].shape[1]), C=C)
-    changed.numbers_ = linear.numbers_.copy()
     changed._calibrate(*held, train[1])
     note("linear against negatives at random", [*others, (changed, can_rerank)])
 

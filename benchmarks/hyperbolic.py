@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from kept import keep, kept
-from labelspace.components.holdout import cut_validation
+from labelspace.components.holdout import split_rows
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
 from labelspace.features.pipeline import pipeline_for
@@ -63,7 +63,7 @@ def first(model: Hyperbolic, count: int) -> Hyperbolic:
 
 
 def chosen_settings(X: Any, Y: Any, dim: int, geometry: str) -> dict[str, Any]:
-    rows, cut = cut_validation(X.shape[0], 0.1, 1)
+    rows, cut = split_rows(X.shape[0], 0.1, 1)
 
     def score(setting: dict[str, Any]) -> float:
         model = Hyperbolic(dim=dim, geometry=geometry, **setting).fit(X[rows], Y[rows])

@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 
 from kept import RESULTS, keep
 from labelspace._core.sparse import unit_rows
-from labelspace.components.holdout import cut_validation
+from labelspace.components.holdout import split_rows
 from labelspace.data import read, read_split
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.base import Method
@@ -46,7 +46,7 @@ def parts_of(folder: Path, held_out: float, examples: int | None) -> tuple[Part,
     """Features and labels to train on and to measure on."""
     if held_out:
         train = read(next(folder.glob("train.*")))
-        rows, cut = cut_validation(len(train), held_out)
+        rows, cut = split_rows(len(train), held_out)
         X, Y = pipeline_for(train, "tfidf").fit_transform(train), train.labels
         fitted, measured = (X[rows], Y[rows]), (X[cut], Y[cut])
     else:

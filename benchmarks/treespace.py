@@ -6,7 +6,7 @@
 
 Each writes benchmarks/results/treespace-PART.json and a table beside it. FOLDER holds train and
 test files with a taxonomy; --rows draws so many training examples. What is compared is the tree of
-spaces: but for `wide`, the linear classifiers that stand beside it are left out. `search` grows a
+spaces: but for `linear_tree`, it is not stacked with linear classifiers. `search` grows a
 synthetic tree of 16 children a node with labels on its leaves, and asks for examples that lie near
 a leaf's path.
 """
@@ -37,7 +37,7 @@ from labelspace.ranking import Ranking
 METRICS = ("P@1", "P@3", "P@5", "PSP@3", "PSP@5")
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "wide": {"wide": True},
+    "linear_tree": {"linear_tree": True},
     "no-prediction": {"prediction": 0.0},
     "top-levels-first": {"level_weight": 0.5},
     "deep-levels-first": {"level_weight": 2.0},

@@ -155,7 +155,7 @@ def test_a_pipe_gets_whole_lines(capsys):
 
 def test_facts_are_lines_without_brackets_and_quotes(capsys):
     print_facts({"members": [{"name": "knn", "weights": [0.5, 1]}], "none": None, "yes": True,
-                 "evenness": [None, None], "nested": {"a": {"b": "c"}}})  # fmt: skip
+                 "tail_offset": [None, None], "nested": {"a": {"b": "c"}}})  # fmt: skip
     out = capsys.readouterr().out
     for text in ("name knn, weights 0.50, 1", "none, none", "a: b c", "yes"):
         assert text in out

@@ -1,11 +1,11 @@
-"""The wide part of TreeSpace: whoever knows more is believed, and it comes back from its state."""
+"""The linear companion: the more accurate of the two models prevails; and its state."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from labelspace.components.linear_companion import Wide
+from labelspace.components.linear_companion import LinearCompanion
 from labelspace.methods.hierarchicalxc import HierarchicalXC
 from labelspace.methods.treespace.method import TreeSpace
 from labelspace.metrics.ranking import measure
@@ -28,16 +28,18 @@ def said(Y, known, seed=0):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_whoever_knows_more_is_believed(parts, known):
+def test_the_more_accurate_model_prevails(parts, known):
     train, held, (X, Y) = parts
     if known:  # the classifiers see other examples' features, and learn nothing
         order = np.random.default_rng(0).permutation(600)
         train = (train[0][order], train[1])
-    wide = Wide.fit(HierarchicalXC, train, held, said(held[1], known), None, 0, again=False)
-    best = wide.rank(X, said(Y, known, seed=1), 5)
+    companion = LinearCompanion.fit(
+        HierarchicalXC, train, held, said(held[1], known), None, 0, refit=False
+    )
+    best = companion.rank(X, said(Y, known, seed=1), 5)
     figures = [
         measure("P@1", ranking, Y, train[1])
-        for ranking in (best, said(Y, known, seed=1), wide.linear.predict(X, 5))
+        for ranking in (best, said(Y, known, seed=1), companion.linear.predict(X, 5))
     ]
     assert figures[0] >= max(figures[1:]) - 2.0
     assert abs(figures[1] - figures[2]) > 10  # the two differ, so that there is a choice
@@ -45,30 +47,32 @@ def test_whoever_knows_more_is_believed(parts, known):
 
 def test_it_comes_back_from_its_state(parts):
     train, held, (X, Y) = parts
-    wide = Wide.fit(HierarchicalXC, train, held, said(held[1], True), None, 0, again=True)
-    back = Wide.restore(HierarchicalXC, wide.state(), X.shape[1], Y.shape[1])
+    companion = LinearCompanion.fit(
+        HierarchicalXC, train, held, said(held[1], True), None, 0, refit=True
+    )
+    back = LinearCompanion.restore(HierarchicalXC, companion.state(), X.shape[1], Y.shape[1])
     deep = said(Y, True)
-    np.testing.assert_array_equal(back.rank(X, deep, 5).labels, wide.rank(X, deep, 5).labels)
+    np.testing.assert_array_equal(back.rank(X, deep, 5).labels, companion.rank(X, deep, 5).labels)
 
 
-def test_without_examples_held_out_there_is_nobody_to_weigh_it(parts):
+def test_without_a_hold_out_there_is_no_companion(parts):
     X, Y = parts[0]
     small = {"dim": 12, "top_dim": 8, "width": 16, "epochs": 1}
-    assert TreeSpace(**small, validation=0.0).fit(X, Y).wide_ is None
-    assert TreeSpace(**small, linear_tree=False).fit(X, Y).wide_ is None
-    assert TreeSpace(**small).fit(X, Y).wide_ is not None
+    assert TreeSpace(**small, validation=0.0).fit(X, Y).companion_ is None
+    assert TreeSpace(**small, linear_tree=False).fit(X, Y).companion_ is None
+    assert TreeSpace(**small).fit(X, Y).companion_ is not None
 
 
-def test_the_spaces_are_weighed_without_the_votes_of_those_held_out(parts, monkeypatch):
+def test_the_stacking_is_fitted_before_the_hold_out_votes(parts, monkeypatch):
     """An example that votes for itself would make them look perfect."""
     heard = []
-    fit = Wide.fit
+    fit = LinearCompanion.fit
 
-    def watched(tree, train, held, deep, *rest):
-        heard.append(measure("P@1", deep, held[1], train[1]))
-        return fit(tree, train, held, deep, *rest)
+    def watched(tree, train, held, neural, *rest, **options):
+        heard.append(measure("P@1", neural, held[1], train[1]))
+        return fit(tree, train, held, neural, *rest, **options)
 
-    monkeypatch.setattr(Wide, "fit", watched)
+    monkeypatch.setattr(LinearCompanion, "fit", watched)
     rng = np.random.default_rng(0)
     X, Y = parts[0]
     Y = Y[rng.permutation(Y.shape[0])]  # there is nothing to learn, but by heart

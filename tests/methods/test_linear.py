@@ -219,7 +219,7 @@ def test_negatives_are_of_one_kind_whatever_part_of_the_examples_is_trained_on(m
 
     model = Linear(validation=0.1).fit(X, Y)
     assert kinds == ["hard", "hard"]
-    assert model.numbers_[0] in linear.SHARES
+    assert model.shortlist_weight_ in linear.SHORTLIST_WEIGHTS
     rows = np.arange(360)
     member = Linear(validation=0.0).fit(X[rows], Y[rows])
     member.refit(X, Y, None)

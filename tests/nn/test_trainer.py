@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from labelspace.components.holdout import cut_validation
+from labelspace.components.holdout import split_rows
 from labelspace.errors import CheckpointError, TrainingError
 from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.runs.callbacks import Callback, Checkpoint
@@ -125,12 +125,12 @@ def test_warm_up_rises_to_the_full_rate():
 
 
 def test_validation_cut_is_seeded_disjoint_and_of_the_right_size():
-    train, valid = cut_validation(1000, 0.05, seed=1)
+    train, valid = split_rows(1000, 0.05, seed=1)
     assert len(valid) == 50
     assert sorted([*train, *valid]) == list(range(1000))
-    assert np.array_equal(valid, cut_validation(1000, 0.05, seed=1)[1])
-    assert not np.array_equal(valid, cut_validation(1000, 0.05, seed=2)[1])
-    assert len(cut_validation(1, 0.5, seed=0)[0]) == 1
+    assert np.array_equal(valid, split_rows(1000, 0.05, seed=1)[1])
+    assert not np.array_equal(valid, split_rows(1000, 0.05, seed=2)[1])
+    assert len(split_rows(1, 0.5, seed=0)[0]) == 1
 
 
 def run_with_checkpoint(tmp_path, identity, **kwargs):

@@ -127,7 +127,7 @@ class StopAtWork(Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("part", ["/wide", "/wide/all"])
+@pytest.mark.parametrize("part", ["/linear_tree", "/linear_tree/all"])
 def test_linear_classifiers_beside_a_network_are_kept_too(tmp_path, part):
     X, Y = planted(150, n_labels=40)
     model = TreeSpace(dim=4, top_dim=4, width=4, epochs=1)

@@ -1,4 +1,4 @@
-"""Voters against brute force, their blend with scores against a dense version, and on disk."""
+"""Voters against brute force, and on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace.errors import StoreError
 from labelspace.search import voters as module
 from labelspace.search.neighbours import assign
-from labelspace.search.voters import SHARPNESS, Voters
+from labelspace.search.voters import Voters
 
 DIM, LABELS = 24, 15
 
@@ -107,55 +107,6 @@ def test_few_examples_pad_and_a_query_of_zeros_has_no_neighbours():
     assert (rows[0, 3:] == -1).all()
     assert (rows[1] == -1).all()
     assert np.isneginf(cosines[1]).all()
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def dense_blend(voters, vectors, neighbours, numbers, queries, label_vectors):
-    """All probabilities of all labels, from brute-force cosines."""
-    a, b, share, c, d = numbers
-    cosines = brute_cosines(voters, vectors)
-    own = sigmoid(a * queries.astype(np.float64) @ label_vectors.T + b)
-    Y = voters.Y.toarray()
-    scores = np.empty_like(own)
-    for row in range(len(vectors)):
-        near = np.argsort(-cosines[row], kind="stable")[:neighbours]
-        weights = np.exp(SHARPNESS * cosines[row, near])
-        votes = weights @ Y[near] / weights.sum()
-        scores[row] = (1 - share) * own[row] + share * votes
-    scores = np.clip(scores, 1e-9, 1 - 1e-9)
-    return sigmoid(c * np.log(scores / (1 - scores)) + d)
-
-
-@pytest.mark.parametrize("share", [0.15, 0.6, 0.95])
-@pytest.mark.parametrize("outer", [(1.0, 0.0), (1.7, -0.4)])
-def test_blend_is_the_dense_one(voters, queries, share, outer):
-    rng = np.random.default_rng(7)
-    voters.probes = len(voters.centres)
-    asked = rng.standard_normal((len(queries), 9), np.float32)
-    label_vectors = rng.standard_normal((LABELS, 9), np.float32)
-    numbers, k = np.array([0.7, -1.5, share, *outer]), 4
-    best = np.argsort(-asked @ label_vectors.T, axis=1)[:, :k]
-    labels, scores = voters.blend(queries, 8, numbers, asked, label_vectors, best, k)
-    expected = dense_blend(voters, queries, 8, numbers, asked, label_vectors)
-    np.testing.assert_allclose(scores, np.sort(expected, axis=1)[:, ::-1][:, :k], atol=3e-3)
-    np.testing.assert_allclose(scores, np.take_along_axis(expected, labels, 1), atol=3e-3)
-    assert all(len(set(row)) == k for row in labels)
-
-
-def test_without_neighbours_the_blend_is_the_scores_alone(voters):
-    label_vectors = np.eye(LABELS, 3, dtype=np.float32)
-    asked = np.array([[3.0, 2.0, 1.0]], np.float32)
-    best = np.array([[0, 1, 2, -1]])
-    numbers = np.array([1.0, 0.0, 0.5, 1.0, 0.0])
-    labels, scores = voters.blend(
-        np.zeros((1, DIM), np.float32), 5, numbers, asked, label_vectors, best, 4
-    )
-    assert labels.tolist() == [[0, 1, 2, -1]]
-    np.testing.assert_allclose(scores[0, :3], 0.5 / (1 + np.exp(-asked[0])), rtol=1e-6)
-    assert scores[0, 3] == 0
 
 
 def test_extended_has_the_old_ones_first_and_takes_new_labels(voters, queries, points):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from labelspace._core.sparse import as_csr
-from labelspace.components.holdout import cut_validation
+from labelspace.components.holdout import split_rows
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.metrics.ranking import evaluate
@@ -26,7 +26,7 @@ class Toy(Method):
 
     def _fit(self, data):
         X, Y = as_csr(data.X), data.Y
-        rows, held = cut_validation(X.shape[0], 0.1, self.seed)
+        rows, held = split_rows(X.shape[0], 0.1, self.seed)
         weight = torch.zeros(X.shape[1], Y.shape[1], requires_grad=True)
         bias = torch.zeros(Y.shape[1], requires_grad=True)
 

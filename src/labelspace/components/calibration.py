@@ -1,88 +1,141 @@
-"""Raw scores to probabilities: Platt's sigmoid of a line, fitted by Newton's method."""
+"""Calibration of scores as probabilities: Platt's sigmoid, fitted by Newton's method.
+
+A calibration is a slope and an offset, P(label | score) = sigmoid(slope * score + offset), fitted
+on the best labels of held-out examples (Platt, 1999). Where a method's scores are probabilities or
+shares of votes, it acts on their log odds.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 
+from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import hits_of
 
-ROUNDS = 50
-AS_IT_IS = np.array([1.0, 0.0])
+CALIBRATION_K = 20  # best labels per held-out example that a calibration is fitted on
+# Distance from 0 and 1 within which log odds are clipped, by the kind of score:
+EPS = 1e-9  # probabilities
+PATH_EPS = 1e-6  # products of float32 probabilities, which round to 1 from about here
+VOTE_EPS = 1e-4  # shares of a few votes, most of which are exactly 0 or 1
+_NEWTON_STEPS = 50  # far more than convergence takes
+_RIDGE = 1e-3  # penalty on the distance from the identity; keeps separable data finite
+_MIN_SLOPE = 1e-3  # a smaller or negative slope would change the ranking
 
 
-def fit_platt(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """(slope, offset) for which sigmoid(slope * score + offset) is the likelihood of a hit.
+@dataclass(frozen=True)
+class Calibration:
+    """A sigmoid that turns scores into probabilities without changing their order.
 
-    The slope is kept above zero, so that probabilities never change the ranking; where there are
-    only hits or only misses, or Newton leaves the ground, the scores are taken as logits already.
+    Attributes
+    ----------
+    slope, offset : float
+        P = sigmoid(slope * score + offset). The default is the identity on logits.
+    eps : float
+        0: scores are logits. Above 0: scores are probabilities or shares; their log odds are
+        calibrated, clipped to those of `eps` and 1 - `eps`.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+    eps: float = 0.0
+
+    @classmethod
+    def fit(
+        cls, labels: np.ndarray, scores: np.ndarray, Y: csr_matrix, eps: float = 0.0
+    ) -> Calibration:
+        """Fit the calibration to labels that were ranked for held-out examples.
+
+        Parameters
+        ----------
+        labels, scores : ndarray of shape (n_examples, k)
+            A ranking; places whose label is -1 are ignored.
+        Y : csr_matrix of shape (n_examples, n_labels)
+            True labels.
+        eps : float
+            As of the class.
+
+        Returns
+        -------
+        Calibration
+            The identity where nothing was ranked, or all labels or none are true.
+        """
+        given = labels >= 0
+        if not given.any():
+            return cls(eps=eps)
+        rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)[given]
+        logits = log_odds(scores[given], eps) if eps > 0.0 else scores[given]
+        return cls(*fit_platt(logits, hits_of(Y, rows, labels[given])), eps)
+
+    def __call__(self, labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return probabilities as float32; 0 where the label is -1."""
+        found = np.empty(labels.shape, np.float32)
+        _sigmoid(labels.ravel(), scores.ravel(), self.slope, self.offset, self.eps, found.ravel())
+        return found
+
+    def state(self) -> np.ndarray:
+        """Return slope and offset as an array, which `restore` takes."""
+        return np.array([self.slope, self.offset])
+
+    @classmethod
+    def restore(cls, array: np.ndarray, eps: float = 0.0) -> Self:
+        """Rebuild a calibration from what `state` returned.
+
+        Raises
+        ------
+        ModelFormatError
+            If the array is not two floats.
+        """
+        expect(are_numbers(array, 2), "the calibration is not two numbers")
+        slope, offset = array.tolist()
+        return cls(slope, offset, eps)
+
+
+def fit_platt(scores: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
+    """Return slope and offset for which sigmoid(slope * score + offset) is the chance of a hit.
+
+    The slope is positive, so that probabilities keep the order of the scores. If there are only
+    hits or only misses, or no positive slope fits, scores are taken to be logits: (1, 0).
     """
     scores, hits = scores.astype(np.float64), hits.astype(np.float64)
-    as_it_is = AS_IT_IS.copy()
-    if not 0.0 < hits.mean() < 1.0 or np.ptp(scores) == 0.0:
-        return as_it_is
-    line = as_it_is.copy()
-    design = np.stack([scores, np.ones_like(scores)])
-    for _ in range(ROUNDS):
-        p = expit(line @ design)
-        gradient = design @ (p - hits) + 1e-3 * (line - as_it_is)
-        curvature = (design * (p * (1.0 - p))) @ design.T + 1e-3 * np.eye(2)
-        move = np.linalg.solve(curvature, gradient)
-        line -= np.clip(move, -1.0, 1.0)
-        if np.abs(move).max() < 1e-8:
-            break
-    return line if np.isfinite(line).all() and line[0] > 1e-3 else as_it_is
+    identity = np.array([1.0, 0.0])
+    line = identity.copy()
+    if 0.0 < hits.mean() < 1.0 and np.ptp(scores) > 0.0:
+        design = np.stack([scores, np.ones_like(scores)])
+        for _ in range(_NEWTON_STEPS):
+            p = expit(line @ design)
+            gradient = design @ (p - hits) + _RIDGE * (line - identity)
+            curvature = (design * (p * (1.0 - p))) @ design.T + _RIDGE * np.eye(2)
+            move = np.linalg.solve(curvature, gradient)
+            line -= np.clip(move, -1.0, 1.0)
+            if np.abs(move).max() < 1e-8:
+                break
+        if not np.isfinite(line).all() or line[0] <= _MIN_SLOPE:
+            line = identity
+    return float(line[0]), float(line[1])
 
 
-def fit_line(labels: np.ndarray, scores: np.ndarray, Y: csr_matrix) -> np.ndarray:
-    """(slope, offset) from scores of labels (n, k) that were ranked for examples whose own are Y.
-
-    Places without a label, -1, do not count.
-    """
-    given = labels >= 0
-    if not given.any():
-        return AS_IT_IS.copy()
-    rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)[given]
-    return fit_platt(scores[given], hits_of(Y, rows, labels[given]))
+def log_odds(p: np.ndarray, eps: float = EPS) -> np.ndarray:
+    """Return log(p / (1 - p)) in float64, with p clipped to [eps, 1 - eps]."""
+    inner = np.clip(p.astype(np.float64), eps, 1.0 - eps)
+    return np.asarray(np.log(inner / (1.0 - inner)))
 
 
-Line = np.ndarray | tuple[float, float]  # slope and offset
-
-
-def probabilities(labels: np.ndarray, scores: np.ndarray, line: Line) -> np.ndarray:
-    """sigmoid(slope * score + offset) as float32; 0 where there is no label, -1."""
-    found = np.empty(labels.shape, np.float32)
-    _sigmoid(labels.ravel(), scores.ravel(), line[0], line[1], 0.0, found.ravel())
-    return found
-
-
-def probabilities_of_shares(
-    labels: np.ndarray, shares: np.ndarray, line: Line, least: float = 1e-9
-) -> np.ndarray:
-    """The same of the log odds of shares, which are taken to be within least and 1 - least."""
-    found = np.empty(labels.shape, np.float32)
-    _sigmoid(labels.ravel(), shares.ravel(), line[0], line[1], least, found.ravel())
-    return found
-
-
+# Compiled, since one example has a handful of scores: the calls of numpy would take longer.
 @njit(cache=True, nogil=True)
-def _sigmoid(labels, scores, slope, offset, least, found):  # type: ignore[no-untyped-def]
-    """Compiled, since the answer to a single question is a handful of numbers: numpy's own calls
-    would take longer than they do. least: 0 for scores, above it for shares."""
+def _sigmoid(labels, scores, slope, offset, eps, found):  # type: ignore[no-untyped-def]
+    """Write the calibrated probabilities into `found`; eps as in `Calibration`."""
     for place in range(len(found)):
         if labels[place] < 0:
             found[place] = 0.0
             continue
         x = np.float64(scores[place])
-        if least > 0.0:
-            p = min(max(x, least), 1.0 - least)
+        if eps > 0.0:
+            p = min(max(x, eps), 1.0 - eps)
             x = np.log(p / (1.0 - p))
         found[place] = 1.0 / (1.0 + np.exp(-(slope * x + offset)))
-
-
-def log_odds(p: np.ndarray, least: float = 1e-9) -> np.ndarray:
-    """log(p / (1 - p)) in float64; p is taken to be within least and 1 - least."""
-    inner = np.clip(p.astype(np.float64), least, 1.0 - least)
-    return np.asarray(np.log(inner / (1.0 - inner)))

@@ -1,9 +1,9 @@
-"""A wide part beside a deep one: sparse linear classifiers along the taxonomy.
+"""A tree of linear classifiers on the sparse features beside a neural model.
 
-A space or a state of some hundred dimensions has no room for every rare word, a brand's name say; a
-linear classifier at each edge (`hierarchicalxc`) has, and knows nothing of words alike.
-What both say of a label becomes one probability (`components/stacking.py`), learned on the
-examples held out for validation. TreeSpace and Seq2Seq have one.
+A space or a state of some hundred dimensions cannot represent every rare word, such as a brand. A
+linear classifier per edge of a label tree (`hierarchicalxc`) can, but it does not generalise
+between similar words. The rankings of both are stacked (`components/stacking.py`) on the hold-out.
+TreeSpace and Seq2Seq have such a companion.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace.components.holdout import FEW_EXAMPLES
 from labelspace.components.stacking import Combiner
 from labelspace.components.training_data import Shape
 from labelspace.ranking import Ranking
@@ -24,9 +25,9 @@ from labelspace.runs.callbacks import Callback, listeners
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
-TREE = "hierarchicalxc"  # the method whose classifiers stand beside a deep part
-LISTED = 30  # labels that each part names
-FEW_EXAMPLES = 20_000  # up to here classifiers are trained again on all, those held out included
+TREE_METHOD = "hierarchicalxc"  # name of the method that the classifiers are
+CANDIDATES = 30  # labels per example that each of the two models ranks
+# One tree is fast, and it needs no calibration of its own: the stacking calibrates both rankings.
 SETTINGS: Mapping[str, Any] = {
     "loss": "squared_hinge", "C": 1.0, "ensemble": 1, "validation": 0.0
 }  # fmt: skip
@@ -60,8 +61,8 @@ class LinearTree(Protocol):
 
 
 @dataclass
-class Wide:
-    """Linear classifiers, and how they are weighed against the deep part."""
+class LinearCompanion:
+    """Linear classifiers along a label tree, and their stacking with a neural model."""
 
     linear: LinearTree
     combiner: Combiner
@@ -72,34 +73,47 @@ class Wide:
         tree: type[LinearTree],
         train: tuple[csr_matrix, csr_matrix],
         held: tuple[csr_matrix, csr_matrix],
-        deep: Ranking,
+        neural: Ranking,
         taxonomy: Taxonomy | None,
         seed: int,
-        again: bool,
+        refit: bool,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
-        """Learn from examples, and from what the deep part says of those held out.
+        """Fit the classifiers on training examples, and the stacking on the hold-out.
 
-        tree       makes the linear classifiers: the class of the method TREE
-        deep       the best LISTED labels of the examples held out, by the deep part
-        again      whether those held out may be learned from in the end
-        callbacks  of the linear part alone
+        Parameters
+        ----------
+        tree : callable
+            Makes the linear classifiers: the class of the method TREE_METHOD.
+        train, held : pairs of csr_matrix
+            Features and labels.
+        neural : Ranking
+            The best CANDIDATES labels of the hold-out by the neural model.
+        taxonomy : Taxonomy or None
+            The tree; None: a tree by k-means of the labels.
+        seed : int
+        refit : bool
+            Whether classifiers may be fitted again on training examples and hold-out together; they
+            are up to FEW_EXAMPLES examples.
+        callbacks : sequence of Callback
+            Called for the linear classifiers alone.
         """
         kind = "kmeans" if taxonomy is None else "taxonomy"
         linear = tree.create(tree=kind, seed=seed, **SETTINGS)
         linear.fit(*train, taxonomy=taxonomy, callbacks=callbacks)
-        said = [deep, linear.predict(held[0], deep.k)]
-        combiner = Combiner.fit(said, held[1], train[1])
-        if again and train[0].shape[0] + held[0].shape[0] <= FEW_EXAMPLES:
+        rankings = [neural, linear.predict(held[0], neural.k)]
+        combiner = Combiner.fit(rankings, held[1], train[1])
+        if refit and train[0].shape[0] + held[0].shape[0] <= FEW_EXAMPLES:
             X, Y = (vstack(parts, format="csr") for parts in zip(train, held, strict=True))
             linear.fit(X, Y, taxonomy=taxonomy, callbacks=listeners(callbacks, "all"))
         return cls(linear, combiner)
 
-    def rank(self, X: csr_matrix, deep: Ranking, k: int) -> Ranking:
-        """The k best labels by both; `deep` lists those that the deep part finds likeliest."""
-        return self.combiner.rank([deep, self.linear.predict(X, deep.k)], k)
+    def rank(self, X: csr_matrix, neural: Ranking, k: int) -> Ranking:
+        """Return the k best labels by both models; `neural` is the ranking of the neural one."""
+        return self.combiner.rank([neural, self.linear.predict(X, neural.k)], k)
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the arrays of classifiers and stacking, which `restore` takes."""
         document = np.frombuffer(json.dumps(self.linear.to_json()).encode(), np.uint8)
         return {**self.linear.state(), **self.combiner.state(), "document": document}
 
@@ -111,13 +125,14 @@ class Wide:
         n_features: int,
         n_labels: int,
     ) -> Self:
+        """Rebuild a companion from what `state` returned."""
         document = json.loads(bytes(arrays["document"]))
         linear = tree.restored(document, arrays, n_features=n_features, n_labels=n_labels)
         return cls(linear, Combiner.restore(arrays, 2, n_labels))
 
 
-def wide_bytes(tree: type[LinearTree], shape: Shape) -> int:
-    """Memory that learning takes at its peak."""
+def companion_bytes(tree: type[LinearTree], shape: Shape) -> int:
+    """Return the bytes of memory that fitting a companion takes at its peak."""
     linear = tree.create(**SETTINGS)
     params = linear.resolve(linear.get_params(), shape)
     return sum(linear.memory(shape, params).values())

@@ -1,32 +1,71 @@
-"""Scores of a label index and votes of near training examples, as one calibrated probability.
+"""A label index and the votes of near training examples, blended into one calibrated probability.
 
-    p(l | x) = C((1 - w) sigmoid(a h_l(x) + b) + w votes_l(x))
+    P(l | x) = C((1 - w) sigmoid(a h_l(x) + b) + w votes_l(x))
 
-where h is the method's own score, votes the labels of the nearest training examples, and C a
-sigmoid of a line on the log odds. The line a, b, the share w and C come from a validation cut.
-Without voters, w = 0, it is the method alone.
+where h is the method's own score, votes the share of the nearest training examples that carry the
+label, each weighing exp(SHARPNESS * cosine), and C a sigmoid of a line in the log odds. The line
+a, b, the share w and C are fitted on a hold-out. With w = 0 it is the method alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace.components.calibration import fit_line, log_odds, probabilities
-from labelspace.search.index import InnerProductIndex
-from labelspace.search.voters import Voters
+from labelspace._core.checks import are_numbers, expect
+from labelspace._core.threads import parallel_blocks
+from labelspace._core.top_k import keep_best
+from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
+from labelspace.search.index import InnerProductIndex, dot
+from labelspace.search.voters import SHARPNESS, Voters
 
-SHARES = (0.0, 0.15, 0.3, 0.4, 0.5, 0.6)
-UNTRIED_SHARE = 0.3  # where there is no validation cut
-_CALIBRATED = 20  # labels of each validation example that calibration looks at
+NEIGHBOUR_SHARES = (0.0, 0.15, 0.3, 0.4, 0.5, 0.6)  # values of w that are tried
+DEFAULT_SHARE = 0.3  # w without a hold-out
+RANKED = 5  # labels per example that w is chosen by
+
+
+class BlendParameters(NamedTuple):
+    """The numbers of a blend; the default leaves the scores of the index as they are.
+
+    Attributes
+    ----------
+    slope, offset : float
+        The line a, b in the method's own score.
+    neighbour_share : float
+        The share w of the votes, from 0 to 1.
+    final_slope, final_offset : float
+        The line C in the log odds of the blend.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+    neighbour_share: float = 0.0
+    final_slope: float = 1.0
+    final_offset: float = 0.0
+
+    @classmethod
+    def restore(cls, array: np.ndarray) -> BlendParameters:
+        """Rebuild the parameters from an array of the five; raise ModelFormatError if it is not."""
+        expect(are_numbers(array, 5), "the blend of scores and votes is not five numbers")
+        return cls(*array.tolist())
 
 
 class NeighbourBlend:
-    """Ranks labels by index and voters together.
+    """Ranks labels by an index and by the votes of near training examples together.
 
-    numbers  a, b, w, and slope and offset of C
+    Attributes
+    ----------
+    index : InnerProductIndex
+        Finds labels by the method's own score.
+    voters : Voters or None
+        The training examples.
+    neighbours : int
+        Examples that vote.
+    parameters : BlendParameters
     """
 
     def __init__(
@@ -34,11 +73,11 @@ class NeighbourBlend:
         index: InnerProductIndex,
         voters: Voters | None,
         neighbours: int,
-        numbers: np.ndarray | None = None,
+        parameters: BlendParameters | None = None,
     ) -> None:
         self.index, self.voters, self.neighbours = index, voters, neighbours
-        share = UNTRIED_SHARE if voters is not None else 0.0
-        self.numbers = np.array([1.0, 0.0, share, 1.0, 0.0]) if numbers is None else numbers
+        share = DEFAULT_SHARE if voters is not None else 0.0
+        self.parameters = parameters or BlendParameters(neighbour_share=share)
 
     def fit(
         self,
@@ -47,27 +86,163 @@ class NeighbourBlend:
         Y: csr_matrix,
         score: Callable[[np.ndarray, np.ndarray], float],
     ) -> None:
-        """Choose all numbers on a validation cut; score(labels, scores) is what w maximises."""
-        k = min(_CALIBRATED, Y.shape[1])
-        labels, logits = self.index.search(queries, k)
-        self.numbers[:2] = fit_line(labels, logits, Y)
+        """Fit all parameters on a hold-out.
+
+        Parameters
+        ----------
+        vectors, queries : ndarray
+            As in `rank`.
+        Y : csr_matrix
+            True labels.
+        score : callable
+            score(labels, scores) of a ranking, which the share of the votes maximises.
+        """
+        k = min(CALIBRATION_K, Y.shape[1])
+        own = Calibration.fit(*self.index.search(queries, k), Y)
+        self.parameters = self.parameters._replace(slope=own.slope, offset=own.offset)
         if self.voters is not None:
             found = []
-            for share in SHARES:
-                self.numbers[2] = share
-                found.append(score(*self.rank(vectors, queries, min(5, k))))
-            self.numbers[2] = SHARES[int(np.argmax(found))]
-        labels, raw = self.rank(vectors, queries, k)
-        self.numbers[3:] = fit_line(labels, log_odds(raw), Y)
+            for share in NEIGHBOUR_SHARES:
+                self.parameters = self.parameters._replace(neighbour_share=share)
+                found.append(score(*self.rank(vectors, queries, min(RANKED, k))))
+            best = NEIGHBOUR_SHARES[int(np.argmax(found))]
+            self.parameters = self.parameters._replace(neighbour_share=best)
+        self.recalibrate(vectors, queries, Y)
+
+    def recalibrate(self, vectors: np.ndarray, queries: np.ndarray, Y: csr_matrix) -> None:
+        """Fit the final line on a hold-out, on top of the one there is."""
+        k = min(CALIBRATION_K, Y.shape[1])
+        more = Calibration.fit(*self.rank(vectors, queries, k), Y, EPS)
+        slope, offset = self.parameters.final_slope, self.parameters.final_offset
+        self.parameters = self.parameters._replace(
+            final_slope=slope * more.slope, final_offset=more.slope * offset + more.offset
+        )
 
     def rank(
         self, vectors: np.ndarray, queries: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labels of each example and their probabilities; -1 and 0 pad."""
+        """Return the k best labels per example and their probabilities; -1 and 0 pad.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n, dimension)
+            The examples, whose nearest training examples vote.
+        queries : ndarray of shape (n, d)
+            The examples as queries of the index.
+        k : int
+        """
         labels, logits = self.index.search(queries, k)
-        if self.voters is not None and self.numbers[2] > 0:
-            return self.voters.blend(
-                *(vectors, self.neighbours, self.numbers, queries, self.index.vectors, labels, k)
-            )
-        slope, offset, _, *last = self.numbers
-        return labels, probabilities(labels, slope * logits + offset, np.array(last))
+        if self.voters is None or self.parameters.neighbour_share <= 0:
+            slope, offset, _, *final = self.parameters
+            return labels, Calibration(*final)(labels, slope * logits.astype(np.float64) + offset)
+        near = self.voters.nearest(vectors, self.neighbours)
+        return blend(near, self.voters.Y, self.parameters, queries, self.index.vectors, labels, k)
+
+    def add_examples(
+        self, embed: Callable[[csr_matrix], np.ndarray], X: csr_matrix, Y: csr_matrix
+    ) -> None:
+        """Let further examples vote, such as those of the hold-out once all else is fitted."""
+        if self.voters is not None:
+            self.voters = self.voters.extended(embed, X, Y)
+
+
+def blend(
+    near: tuple[np.ndarray, np.ndarray],
+    Y: csr_matrix,
+    parameters: BlendParameters,
+    queries: np.ndarray,
+    label_vectors: np.ndarray,
+    candidates: np.ndarray,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k labels with the largest blend of logit and votes, and their probabilities.
+
+    Parameters
+    ----------
+    near : pair of ndarray of shape (n, neighbours)
+        The nearest training examples, -1 pads, and their cosines.
+    Y : csr_matrix
+        Labels of the training examples.
+    parameters : BlendParameters
+    queries : ndarray of shape (n, d)
+        Their inner products with `label_vectors` (labels, d) are the logits.
+    label_vectors : ndarray of shape (n_labels, d)
+    candidates : ndarray of shape (n, k)
+        The labels with the largest logits, -1 pads. With the voted ones they hold the k best of
+        all, since labels without votes rank by their logits.
+    k : int
+    """
+    rows, cosines = near
+    labels = np.full((len(rows), k), -1, np.int64)
+    scores = np.zeros((len(rows), k), np.float32)
+
+    def block(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        _blend_rows(
+            *(rows[part], cosines[part], Y.indptr, Y.indices, tuple(parameters)),
+            *(queries[part], label_vectors, candidates[part], labels[part], scores[part]),
+        )
+
+    parallel_blocks(len(rows), block, block=64)
+    return labels, scores
+
+
+@njit(cache=True, nogil=True)
+def blended(logit, votes, parameters, added):  # type: ignore[no-untyped-def]
+    """Return the probability of a label from its logit and its share of the votes.
+
+    `parameters` are those of `BlendParameters`, as a plain tuple; `added` is added to the log odds
+    before the final line.
+    """
+    slope, offset, share, final_slope, final_offset = parameters
+    own = 1.0 / (1.0 + np.exp(-(slope * logit + offset)))
+    p = min(max((1.0 - share) * own + share * votes, EPS), 1.0 - EPS)
+    logit = final_slope * (np.log(p / (1.0 - p)) + added) + final_offset
+    return np.float32(1.0 / (1.0 + np.exp(-logit)))
+
+
+@njit(cache=True, nogil=True)
+def cast_votes(near, cosines, indptr, indices, spare):  # type: ignore[no-untyped-def]
+    """Return labels and weights of the votes of near examples, and how many there are.
+
+    Each example votes for all of its labels; the weights of the examples sum to 1. The arrays have
+    `spare` more places, of weight 0.
+    """
+    total, most = 0.0, spare
+    for n in range(len(near)):
+        if near[n] >= 0:
+            total += np.exp(SHARPNESS * (cosines[n] - cosines[0]))
+            most += indptr[near[n] + 1] - indptr[near[n]]
+    voted, weights, count = np.empty(most, np.int64), np.zeros(most), 0
+    for n in range(len(near)):
+        if near[n] >= 0:
+            weight = np.exp(SHARPNESS * (cosines[n] - cosines[0])) / total
+            for cell in range(indptr[near[n]], indptr[near[n] + 1]):
+                voted[count], weights[count] = indices[cell], weight
+                count += 1
+    return voted, weights, count
+
+
+@njit(cache=True, nogil=True)
+def _blend_rows(  # type: ignore[no-untyped-def]
+    rows, cosines, indptr, indices, parameters, queries, vectors, candidates, labels, scores
+):
+    """Write the best labels of each row and their scores; the arguments are those of `blend`."""
+    spare = candidates.shape[1]
+    for row in range(len(rows)):
+        # The votes of all neighbours; each candidate adds one of weight 0.
+        voted, weights, count = cast_votes(rows[row], cosines[row], indptr, indices, spare)
+        for label in candidates[row]:
+            if label >= 0:
+                voted[count] = label
+                count += 1
+        order = np.argsort(voted[:count], kind="mergesort")
+        filled = place = 0
+        while place < count:
+            label, votes = voted[order[place]], 0.0
+            while place < count and voted[order[place]] == label:
+                votes += weights[order[place]]
+                place += 1
+            logit = np.float64(dot(queries[row], vectors[label]))
+            score = blended(logit, votes, parameters, 0.0)
+            filled = keep_best(score, label, scores[row], labels[row], filled)

@@ -1,17 +1,17 @@
-"""What several methods say of the same candidates, weighed into one probability.
+"""Stacking: the rankings of several members, combined into one calibrated probability.
 
-A candidate is a label that any member lists for an example. Its features are, of each member, the
-log odds (those of the last label on the list where the member left it out), whether the member
-listed it, and how far the log odds are above each of a few knots; and the log of the label's
-frequency. A logistic regression weighs them. Rare, middling and frequent labels each have weights
-of their own, held close to those of all:
+A candidate is a label that any member ranks for an example. Its features are, for each member, the
+log odds (those of the member's last label if it did not rank this one), whether the member ranked
+it, and how far the log odds are above each of a few knots; and the log of the label's frequency. A
+logistic regression combines them. Rare, medium and frequent labels each have weights of their own,
+shrunk towards those of all labels:
 
     P(l | x) = sigmoid( w_band(l) . f(x, l) + b_band(l) )
 
-It learns from the likeliest candidates of each example alone: there are many more unlikely ones,
-and a line that fits those orders the first ranks badly. So does a line without knots. For the tail
-objective it learns from more of them, as rare labels stand further down; each counts as much as it
-does there, by its inverse propensity, and bands keep more to themselves.
+It is fitted on the likeliest candidates of each example alone: unlikely ones are many more, and
+weights that fit those order the first ranks badly. So do weights without knots. For the tail
+objective more candidates are used, since rare labels rank lower, each is weighted by its inverse
+propensity, as in the metric, and bands are shrunk less.
 """
 
 from __future__ import annotations
@@ -35,25 +35,34 @@ from labelspace.metrics.ranking import measure
 from labelspace.metrics.thresholds import MACRO_F1, choose_threshold
 from labelspace.ranking import Ranking
 
-BANDS = (10, 100)  # a label with fewer examples than the first is rare, than the second middling
-# How much all labels count alike beside what rare ones count more: from rarity ignored to no limit.
-EVENNESS = (np.inf, *(10.0 ** np.arange(3.0, -1.1, -0.1)).tolist(), 0.0)
-SET_SIZE = 20  # labels that a set is chosen from
-MOST_LOST = 0.008  # share of right first labels that the tail objective may cost, chance included
-MOST_EXPECTED = 0.005  # the same by the probabilities, which are not as sure of rare labels
-_STRENGTH = 0.1
-# Scale of the features that speak for one band alone: what holds its weights close to all others'.
-_OWN, _OWN_OF_TAIL = 0.05, 0.2
-# Candidates of an example at least; as many as it has labels where it has more.
-_LEARNED_FROM, _LEARNED_FROM_FOR_TAIL = 8, 20
-KNOTS = np.array([0.0, 2.0, 4.0])
-COLUMNS = 2 + len(KNOTS)  # of a member
-LEAST = 1e-5  # probability that is told apart from none
+BANDS = (10, 100)  # labels with fewer examples than the first are rare, than the second medium
+# Values of e tried in P (w + e): inf ignores rarity, 0 weights by it in full.
+TAIL_OFFSETS = (np.inf, *(10.0 ** np.arange(3.0, -1.1, -0.1)).tolist(), 0.0)
+SET_SIZE = 20  # labels per example among which a threshold selects
+# Largest drop in P@1, as a share, that the tail objective may cost: measured on the hold-out, plus
+# one standard error; or as expected by the probabilities, which are less certain of rare labels.
+MAX_P1_LOSS, MAX_EXPECTED_P1_LOSS = 0.008, 0.005
+_C = 0.1  # inverse regularisation strength of the logistic regression
+# Scale of a band's own features: the smaller, the more its weights are shrunk towards the others'.
+_BAND_SCALE, _TAIL_BAND_SCALE = 0.05, 0.2
+# Candidates per example to fit on, at least; more if examples have more labels on average.
+_MIN_CANDIDATES, _MIN_TAIL_CANDIDATES = 8, 20
+KNOTS = np.array([0.0, 2.0, 4.0])  # log odds at which a member's weight may change
+COLUMNS = 2 + len(KNOTS)  # features per member
+EPS = 1e-5  # members' probabilities are clipped to [EPS, 1 - EPS]: beyond it they are not reliable
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Example and label of each candidate, in the order of examples, and its features."""
+    """Candidates in the order of examples.
+
+    Attributes
+    ----------
+    rows, labels : ndarray of shape (n_candidates,)
+        Example and label of each candidate.
+    features : ndarray of shape (n_candidates, COLUMNS * n_members + 1)
+    n_examples : int
+    """
 
     rows: np.ndarray
     labels: np.ndarray
@@ -62,32 +71,32 @@ class Candidates:
 
 
 def listed_by_any(rankings: Sequence[Ranking]) -> np.ndarray:
-    """Each example's labels on any of the lists, once each, (n, width); -1 pads at the end."""
+    """Return the labels that any ranking holds for each example, once each; -1 pads at the end."""
     if len(rankings) == 1:
         return rankings[0].labels
     together = np.concatenate([ranking.labels for ranking in rankings], axis=1)
     labels = np.full_like(together, -1)
     width = _union_rows(together, labels)
-    return np.ascontiguousarray(labels[:, :width])  # or loops are compiled for both layouts
+    return np.ascontiguousarray(labels[:, :width])  # loops are compiled for this layout alone
 
 
 def gather(rankings: Sequence[Ranking], log_counts: np.ndarray) -> Candidates:
-    """All labels that the members list, with what each says of them."""
+    """Return all labels that the members rank, with their features."""
     n_labels, n_examples = len(log_counts), len(rankings[0])
     keys, odds, lowest = [], [], []
     for ranking in rankings:
         listed = ranking.labels >= 0
         rows = np.nonzero(listed)[0]
         keys.append(rows * n_labels + ranking.labels[listed])
-        values = log_odds(ranking.scores, LEAST).astype(np.float32)
+        values = log_odds(ranking.scores, EPS).astype(np.float32)
         odds.append(values[listed])
         lowest.append(np.where(listed, values, np.inf).min(axis=1, initial=0.0))
     union = np.unique(np.concatenate(keys))
     rows, labels = np.divmod(union, n_labels)
     features = np.zeros((len(union), COLUMNS * len(rankings) + 1), np.float32)
-    for number, (mine, values, floor) in enumerate(zip(keys, odds, lowest, strict=True)):
+    for number, (mine, values, last) in enumerate(zip(keys, odds, lowest, strict=True)):
         places, own = np.searchsorted(union, mine), features[:, COLUMNS * number :]
-        own[:, 0] = floor[rows]
+        own[:, 0] = last[rows]
         own[places, 0] = values
         own[places, 1] = 1.0
         own[:, 2:COLUMNS] = np.maximum(own[:, :1] - KNOTS, 0.0)
@@ -96,7 +105,7 @@ def gather(rankings: Sequence[Ranking], log_counts: np.ndarray) -> Candidates:
 
 
 def _likeliest(found: Candidates, count: int) -> Candidates:
-    """So many of each example that the members, taken together, find likeliest."""
+    """Return the `count` candidates per example with the largest mean log odds of the members."""
     mean = found.features[:, :-1:COLUMNS].mean(axis=1)
     order = np.lexsort((-mean, found.rows))
     place = np.arange(len(order)) - np.searchsorted(found.rows, found.rows)
@@ -106,13 +115,13 @@ def _likeliest(found: Candidates, count: int) -> Candidates:
 
 
 def _by_band(features: np.ndarray, band: np.ndarray, scale: float) -> np.ndarray:
-    """The features, and beside them those of each band and a one, zeros for all other labels."""
+    """Return the features, and beside them a scaled copy per band that is 0 outside of it."""
     own = scale * np.hstack([features, np.ones((len(features), 1), np.float32)])
     return np.hstack([features, *(own * (band == b)[:, None] for b in range(len(BANDS) + 1))])
 
 
-def _untaught(members: int) -> np.ndarray:
-    """Weights where there is nothing to learn them from: the sum of the members' log odds."""
+def _default_weights(members: int) -> np.ndarray:
+    """Return the weights without data to fit them on: the sum of the members' log odds."""
     weights = np.zeros(COLUMNS * members + 2)
     weights[:-2:COLUMNS] = 1.0
     return weights
@@ -120,12 +129,23 @@ def _untaught(members: int) -> np.ndarray:
 
 @dataclass
 class Combiner:
-    """Weights (bands, features + 1), the offset last; `evenness` bounds how rare labels are lifted.
+    """Combines the rankings of several members.
 
-    A label ranks by P(l | x) (w_l + e), where w_l is its inverse propensity and e the evenness:
-    what ranks highest in sum of P w at a given sum of P, so the most PSP for what is lost in
-    precision. Infinite, it ranks by probability. The first rank has an evenness of its own, no
-    smaller than that of the others: P@1 is decided there alone.
+    Labels rank by P(l | x) (w_l + e), where w_l is the inverse propensity of the label and e the
+    tail offset. For a given sum of P this order has the largest sum of P w: the most PSP for what
+    is lost in precision. Small e favours rare labels; e = inf ranks by probability. The first rank
+    has an offset of its own, no smaller than that of the others, since it alone decides P@1.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_bands, COLUMNS * n_members + 2)
+        Per band of label frequency: weights of the features, the intercept last.
+    counts : ndarray of shape (n_labels,)
+        Training examples per label.
+    n_points : int
+        Training examples.
+    tail_offset : pair of float
+        e of the first rank, and of the others.
     """
 
     weights: np.ndarray
@@ -152,16 +172,27 @@ class Combiner:
         sample_weight: np.ndarray | None = None,
         tail: bool = False,
     ) -> Self:
-        """On held-out examples with labels Y; each counts as much as is said, or as one.
+        """Fit the weights on a hold-out.
 
-        tail  for the tail objective
+        Parameters
+        ----------
+        rankings : sequence of Ranking
+            The members' rankings of the hold-out.
+        Y, Y_train : csr_matrix
+            Labels of the hold-out, and of training.
+        sample_weight : ndarray, optional
+            Weight per held-out example; 1 by default.
+        tail : bool
+            Whether to fit for the tail objective.
         """
         from sklearn.linear_model import LogisticRegression
 
         start = np.zeros((len(BANDS) + 1, COLUMNS * len(rankings) + 2))
         counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
         combiner = cls(start, counts, Y_train.shape[0])
-        at_least, scale = (_LEARNED_FROM_FOR_TAIL, _OWN_OF_TAIL) if tail else (_LEARNED_FROM, _OWN)
+        at_least, scale = _MIN_CANDIDATES, _BAND_SCALE
+        if tail:
+            at_least, scale = _MIN_TAIL_CANDIDATES, _TAIL_BAND_SCALE
         count = max(at_least, round(Y_train.nnz / max(1, Y_train.shape[0])))
         found = _likeliest(gather(rankings, combiner.log_counts), count)
         hits = hits_of(Y, found.rows, found.labels)
@@ -170,16 +201,16 @@ class Combiner:
             if tail:
                 rarity = combiner.inverse[found.labels]
                 weights = weights * rarity * (weights.sum() / (weights @ rarity))
-            model = LogisticRegression(C=_STRENGTH, max_iter=1000)
+            model = LogisticRegression(C=_C, max_iter=1000)
             model.fit(_by_band(found.features, combiner.band[found.labels], scale), hits, weights)
             of_all, own = np.split(model.coef_[0], [start.shape[1] - 1])
             start[:] = np.append(of_all, model.intercept_[0]) + scale * own.reshape(start.shape)
         else:
-            start[:] = _untaught(len(rankings))
+            start[:] = _default_weights(len(rankings))
         return combiner
 
     def rank(self, rankings: Sequence[Ranking], k: int) -> Ranking:
-        """The k best candidates of each example; scores are probabilities unless lifted."""
+        """Return the k best candidates per example; without a tail offset, scores are P(l | x)."""
         ends = np.array(list(accumulate(ranking.k for ranking in rankings)))
         labels = np.concatenate([ranking.labels for ranking in rankings], axis=1)
         scores = np.concatenate([ranking.scores for ranking in rankings], axis=1)
@@ -196,7 +227,7 @@ class Combiner:
         return best
 
     def set_tail_offset(self, first: float, others: float) -> None:
-        """Rank by this evenness from now on."""
+        """Set the tail offset of the first rank and of the others."""
         self.tail_offset = first, others
         most = self.inverse.max(initial=1.0)
         self.factors = np.array(
@@ -216,20 +247,25 @@ class Combiner:
         sample_weight: np.ndarray | None = None,
         precise: Combiner | None = None,
     ) -> None:
-        """Those that serve the objective best on held-out examples with labels Y.
+        """Choose the tail offset on a hold-out; without labels there it stays as it is.
 
-        "psp"  PSP@1 by a first rank that costs little P@1, then PSP@3 and 5 in sum; what it costs
-               is told by the first ranks of the precise combiner, or else of this one
-        "f1"   macro-F1 of the sets that the best threshold makes
-
-        Where no held-out example has a label, nothing is lifted.
+        Parameters
+        ----------
+        objective : {"psp", "f1"}
+            "psp": the offset of the first rank is the one of best PSP@1 among those that cost
+            little P@1, compared with the first ranks of `precise`; that of the others is the one of
+            best PSP@3 + PSP@5. "f1": macro-F1 of the sets that the best threshold selects.
+        rankings, Y, Y_train, sample_weight
+            As in `fit`.
+        precise : Combiner, optional
+            One fitted without `tail`; this one by default.
         """
         if Y.nnz == 0:
             return
         counts = LabelCounts.of(Y_train)
 
-        def macro_f1(even: float) -> float:
-            self.set_tail_offset(even, even)
+        def macro_f1(offset: float) -> float:
+            self.set_tail_offset(offset, offset)
             return choose_threshold(self.rank(rankings, SET_SIZE), Y, MACRO_F1).macro_f1
 
         def psp(first: float, others: float, ranks: Sequence[int]) -> float:
@@ -238,21 +274,23 @@ class Combiner:
             return sum(measure(f"PSP@{k}", best, Y, counts) for k in ranks)
 
         if objective == "f1":
-            even = max(EVENNESS, key=macro_f1)
-            self.set_tail_offset(even, even)
+            offset = max(TAIL_OFFSETS, key=macro_f1)
+            self.set_tail_offset(offset, offset)
             return
         weights = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
         plain = (precise or self)._first_rank(np.inf, rankings, Y)
-        cheap = [e for e in EVENNESS if _cheap(plain, self._first_rank(e, rankings, Y), weights)]
+        cheap = [
+            e for e in TAIL_OFFSETS if _cheap(plain, self._first_rank(e, rankings, Y), weights)
+        ]
         first = max(cheap, key=lambda e: psp(e, e, [1]), default=np.inf)
-        allowed = [e for e in EVENNESS if e <= first]
+        allowed = [e for e in TAIL_OFFSETS if e <= first]
         self.set_tail_offset(first, max(allowed, key=lambda e: psp(first, e, [3, 5])))
 
     def _first_rank(
-        self, even: float, rankings: Sequence[Ranking], Y: csr_matrix
+        self, offset: float, rankings: Sequence[Ranking], Y: csr_matrix
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Whether each example's first label is right, and how likely it was to be."""
-        self.set_tail_offset(even, even)
+        """Return whether each example's first label is true, and its probability."""
+        self.set_tail_offset(offset, offset)
         best = self.rank(rankings, 1)
         labels, listed = best.labels[:, 0], best.labels[:, 0] >= 0
         right = hits_of(Y, np.arange(len(labels)), labels)
@@ -260,7 +298,8 @@ class Combiner:
         return (right & listed).astype(np.float64), np.where(listed, chance, 0.0)
 
     def state(self) -> dict[str, np.ndarray]:
-        finite = [-1.0 if np.isinf(even) else even for even in self.tail_offset]
+        """Return the arrays that `restore` takes; an infinite offset is stored as -1."""
+        finite = [-1.0 if np.isinf(offset) else offset for offset in self.tail_offset]
         return {
             "combiner.weights": self.weights,
             "combiner.counts": self.counts,
@@ -269,8 +308,9 @@ class Combiner:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], members: int, n_labels: int) -> Self:
+        """Rebuild a combiner of so many members and labels; raise ModelFormatError if damaged."""
         n_points, *finite = arrays["combiner.numbers"].tolist()
-        first, others = (np.inf if even < 0 else even for even in finite)
+        first, others = (np.inf if offset < 0 else offset for offset in finite)
         weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
         holds = (
             members > 0
@@ -284,27 +324,29 @@ class Combiner:
 
 def _cheap(
     plain: tuple[np.ndarray, np.ndarray],
-    lifted: tuple[np.ndarray, np.ndarray],
+    shifted: tuple[np.ndarray, np.ndarray],
     weights: np.ndarray,
 ) -> bool:
-    """Whether other first labels cost little: by what was right, or by what is likely.
+    """Whether other first labels cost little P@1, as measured or as expected.
 
-    What was right on few examples says little, hence its standard error; the probabilities have
-    next to no chance in them and may be a little off.
+    A loss measured on few examples is uncertain, so its standard error is added. The loss expected
+    by the probabilities varies little, but these may be biased.
     """
-    (right, chance), (right_then, chance_then) = plain, lifted
+    (right, chance), (right_then, chance_then) = plain, shifted
     if len(right) == 0:
         return True
     share = weights / weights.sum()
     lost, expected = right - right_then, share @ (chance - chance_then)
     mean = share @ lost
     error = np.sqrt((share @ (lost - mean) ** 2) * (share @ share))
-    return bool(mean + error <= MOST_LOST or (expected <= MOST_EXPECTED and mean <= MOST_LOST))
+    return bool(
+        mean + error <= MAX_P1_LOSS or (expected <= MAX_EXPECTED_P1_LOSS and mean <= MAX_P1_LOSS)
+    )
 
 
 @njit(cache=True, nogil=True)
 def _union_rows(together, labels):  # type: ignore[no-untyped-def]
-    """Labels of each row, once each, from the left; how many there are of a row at most."""
+    """Write each row's labels once each, from the left; return the largest number in a row."""
     most = 0
     for row in range(len(together)):
         count = 0
@@ -323,13 +365,14 @@ def _union_rows(together, labels):  # type: ignore[no-untyped-def]
 def _rank_rows(  # type: ignore[no-untyped-def]
     ends, labels, scores, log_counts, band, weights, factors, best_labels, best_scores
 ):
-    """What `gather` lists, weighed and ranked without being written down.
+    """Rank the candidates of `gather` without building their features.
 
-    labels, scores  (n, width), the members' side by side; ends: where each member's stop
+    `labels` and `scores` (n, width) hold the members' rankings side by side; `ends` is where each
+    member's columns stop.
     """
     members, (n, width) = len(ends), labels.shape
     keys, odds, owner = np.empty(width, np.int64), np.empty(width), np.empty(width, np.int64)
-    lowest, said = np.empty(members), np.empty(members)
+    lowest, member_log_odds = np.empty(members), np.empty(members)
     listed, chances = np.empty(width, np.int64), np.empty(width, np.float32)
     for row in range(n):
         count = place = 0
@@ -337,28 +380,29 @@ def _rank_rows(  # type: ignore[no-untyped-def]
             lowest[member] = 0.0
             while place < ends[member]:
                 if labels[row, place] >= 0:
-                    p = min(max(scores[row, place], LEAST), 1.0 - LEAST)
+                    p = min(max(scores[row, place], EPS), 1.0 - EPS)
                     odds[place], owner[place] = np.log(p / (1.0 - p)), member
                     lowest[member] = min(lowest[member], odds[place])
                     keys[count] = labels[row, place] * width + place
                     count += 1
                 place += 1
-        keys[:count].sort()  # a label's ballots stand side by side
+        keys[:count].sort()  # the entries of a label are next to each other
         position = n_listed = first = 0
         while position < count:
             label = keys[position] // width
             own = weights[band[label]]
             line = own[-1] + own[-2] * log_counts[label]
-            said[:] = lowest
+            member_log_odds[:] = lowest
             while position < count and keys[position] // width == label:
-                ballot = keys[position] % width
-                said[owner[ballot]] = odds[ballot]
-                line += own[COLUMNS * owner[ballot] + 1]
+                entry = keys[position] % width
+                member_log_odds[owner[entry]] = odds[entry]
+                line += own[COLUMNS * owner[entry] + 1]
                 position += 1
             for member in range(members):
-                line += own[COLUMNS * member] * said[member]
+                x = member_log_odds[member]
+                line += own[COLUMNS * member] * x
                 for number, knot in enumerate(KNOTS):
-                    line += own[COLUMNS * member + 2 + number] * max(said[member] - knot, 0.0)
+                    line += own[COLUMNS * member + 2 + number] * max(x - knot, 0.0)
             listed[n_listed] = label
             chances[n_listed] = 1.0 / (1.0 + np.exp(-min(max(line, -60.0), 60.0)))
             if factors[0, label] * chances[n_listed] > factors[0, listed[first]] * chances[first]:

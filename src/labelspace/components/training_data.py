@@ -1,4 +1,4 @@
-"""What a method is trained on after all checks, and the size of it for estimates."""
+"""Training data after all checks, and their size for memory estimates."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.runs.callbacks import Callback
 
-PAIRED = 100  # labels of an example that a label graph takes pairs of, at most
+MAX_PAIRED = 100  # labels per example whose pairs a label graph counts, at most
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What `fit` hands to a method after all checks."""
+    """The arguments of `fit` after all checks.
+
+    Attributes
+    ----------
+    X, Y : features and labels
+    valid : pair of features and labels, or None
+        Examples to validate on.
+    taxonomy : Taxonomy or None
+    callbacks : sequence of Callback
+    identity : str
+        A digest of data and parameters, by which checkpoints are recognised.
+    """
 
     X: Features
     Y: csr_matrix
@@ -32,12 +43,21 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a job, for memory estimates before anything is allocated.
+    """The size of training data, for memory estimates before anything is allocated.
 
-    common_features  that more than half of the examples have
-    label_pairs      sum over the examples of their number of labels squared, with at most
-                     PAIRED labels of an example; 0: unknown
-    labels_with_examples  labels that some example has; 0: unknown
+    Attributes
+    ----------
+    points, features, labels : int
+        Numbers of examples, features and labels.
+    feature_nnz, label_nnz : int
+        Non-zeros of the feature matrix and of the label matrix.
+    common_features : int
+        Features that more than half of the examples have.
+    label_pairs : int
+        Sum over the examples of their squared number of labels, with at most MAX_PAIRED labels per
+        example; 0 if unknown.
+    labels_with_examples : int
+        Labels that some example has; 0 if unknown.
     """
 
     points: int
@@ -51,14 +71,14 @@ class Shape:
 
     @classmethod
     def of(cls, X: Features, Y: csr_matrix) -> Shape:
-        """The shape of these data, found without allocating more than the data take."""
+        """Return the shape of data without allocating more than these take."""
         if isinstance(X, np.ndarray):
             counts = np.count_nonzero(X, axis=0)
         elif X.shape[1] <= X.nnz:
             counts = np.bincount(X.indices, minlength=X.shape[1])
         else:  # a file may claim any number of features
             counts = np.unique(X.indices, return_counts=True)[1]
-        labels = np.minimum(np.diff(Y.indptr), PAIRED).astype(np.int64)
+        labels = np.minimum(np.diff(Y.indptr), MAX_PAIRED).astype(np.int64)
         return cls(
             points=X.shape[0],
             features=X.shape[1],
@@ -77,12 +97,12 @@ class Shape:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of the features and labels as CSR, which is what a copy of them takes."""
+        """Bytes that a copy of features and labels as CSR takes."""
         return 8 * (self.feature_nnz + self.label_nnz) + 16 * self.points
 
     def cooccurrences(self) -> int:
-        """Pairs of labels, each with itself included, that occur together: an upper bound."""
+        """Return an upper bound of the pairs of labels that occur together, with themselves too."""
         mean = self.label_nnz / max(1, self.points)
-        # Where nothing is known of single examples, as many labels as in a geometric distribution.
-        pairs = self.label_pairs or self.label_nnz * min(float(PAIRED), 2 * mean + 1)
+        # Without the sum, labels per example are taken to have a geometric distribution.
+        pairs = self.label_pairs or self.label_nnz * min(float(MAX_PAIRED), 2 * mean + 1)
         return int(min(pairs + self.labels, float(self.labels) ** 2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from labelspace.components.holdout import validation_share
-from labelspace.components.training_counts import batch_of, feature_damping
+from labelspace.components.holdout import held_out_share
+from labelspace.components.training_counts import default_batch_size, default_damping
 from labelspace.components.training_data import Shape
 from labelspace.methods.parameters import is_auto
 
@@ -24,11 +24,11 @@ def resolve_shared(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     found = autos(
         params,
         {
-            "batch_size": batch_of(None, shape.points),
-            "feature_damping": feature_damping(shape.label_nnz, shape.used_labels),
+            "batch_size": default_batch_size(shape.points),
+            "feature_damping": default_damping(shape.label_nnz, shape.used_labels),
         },
     )
     if "validation" in params:
         given = params["validation"]
-        found["validation"] = validation_share(None if is_auto(given) else given, shape.points)
+        found["validation"] = held_out_share(None if is_auto(given) else given, shape.points)
     return found

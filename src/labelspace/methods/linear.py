@@ -7,8 +7,8 @@ examples that have it on their short list (Slice, Jain et al. 2019), and the sho
 
     h(x)_l = <w_l, x> + b_l + c s_l(x)
 
-with s the short list's own score, which knows what sets the listed labels apart from all others.
-c, and the sigmoid that makes h a probability, come from a validation cut.
+with s the short list's own score, which separates the listed labels from all others. c, and the
+calibration that makes h a probability, are fitted on a hold-out.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from labelspace._core.sparse import as_csr, checked_features, unit_rows
 from labelspace._core.threads import cores
 from labelspace.classifiers.naive_bayes import Shortlister, as_candidates
 from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker
-from labelspace.components.calibration import fit_line, probabilities
+from labelspace.components.calibration import CALIBRATION_K, Calibration
+from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
+from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.defaults import autos, resolve_shared
 from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
@@ -51,10 +53,8 @@ if TYPE_CHECKING:
 
 MOST_WORK = 2e9  # of a pass over all examples for each label: above, negatives are the hard ones
 EXAMPLE_WORK = 10  # an example costs as much as so many of its non-zeros
-SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)  # of the short list's score that are tried
-UNTRIED_SHARE = 0.1  # where there is no validation cut
-FEW_EXAMPLES = 20_000  # up to here it is trained again on all, the validation cut included
-_CALIBRATED = 20  # labels of each validation example that calibration looks at
+SHORTLIST_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.4)  # values of c that are tried
+DEFAULT_SHORTLIST_WEIGHT = 0.1  # c without a hold-out
 
 
 class Linear(Method):
@@ -109,18 +109,14 @@ class Linear(Method):
         return {**found, **resolve_shared(params, shape)}
 
     def _fit(self, data: TrainingData) -> None:
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
         X, Y = as_csr(data.X), data.Y
-        share = 0.0 if data.valid else self.params_.validation
-        order = np.random.default_rng([self.params_.seed, X.shape[0]]).permutation(X.shape[0])
-        rows, held = np.split(order, [X.shape[0] - round(share * X.shape[0])])
-        rows.sort()
-        valid = data.valid or (X[held], Y[held])
-        self.numbers_ = np.array([UNTRIED_SHARE, 1.0, 0.0])
+        self.shortlist_weight_, self.calibration_ = DEFAULT_SHORTLIST_WEIGHT, Calibration()
         blocks = kept_blocks(data.callbacks, "part", data.identity)
-        self._learn(X[rows], Y[rows], data.callbacks, blocks)
-        if valid[1].nnz:
-            self._calibrate(as_csr(valid[0]), valid[1], Y[rows])
-        if len(held) and X.shape[0] <= FEW_EXAMPLES:
+        self._learn(hold_out.X, hold_out.Y, data.callbacks, blocks)
+        if hold_out.valid is not None:
+            self._calibrate(*hold_out.valid, hold_out.Y)
+        if hold_out.refits:
             blocks = kept_blocks(data.callbacks, "all", data.identity)
             self._learn(X, Y, data.callbacks, blocks)
 
@@ -152,24 +148,23 @@ class Linear(Method):
         return True
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> None:
-        """Choose c and the sigmoid on held-out examples."""
-
+        """Fit c and the calibration on a hold-out."""
         if self.shortlister_ is not None:
-            found = self._scored(X, self.params_.shortlist)
+            found, counts = self._scored(X, self.params_.shortlist), LabelCounts.of(Y_train)
 
-            def worth(share: float) -> float:
-                best = Ranking(*_ordered(*found, share, min(5, Y.shape[1])))
-                return measure(self.params_.metric, best, Y, Y_train)
+            def score(weight: float) -> float:
+                best = Ranking(*_ordered(*found, weight, min(5, Y.shape[1])))
+                return measure(self.params_.metric, best, Y, counts)
 
-            self.numbers_[0] = max(SHARES, key=worth)
-        labels, scores = self._rank(X, min(_CALIBRATED, self.params_.shortlist, Y.shape[1]))
-        self.numbers_[1:] = fit_line(labels, scores, Y)
+            self.shortlist_weight_ = max(SHORTLIST_WEIGHTS, key=score)
+        labels, scores = self._rank(X, min(CALIBRATION_K, self.params_.shortlist, Y.shape[1]))
+        self.calibration_ = Calibration.fit(labels, scores, Y)
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labels by h, and h; -1 and -inf pad."""
+        """Return the k best labels by h, and h; -1 and -inf pad."""
         if self.params_.negatives == "all":
             return self.ranker_.best(X, k)
-        return _ordered(*self._scored(X, max(k, self.params_.shortlist)), self.numbers_[0], k)
+        return _ordered(*self._scored(X, max(k, self.params_.shortlist)), self.shortlist_weight_, k)
 
     def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The short lists (n, k), the scores of their labels, and how likely these made them."""
@@ -180,11 +175,11 @@ class Linear(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
-        return Ranking(labels, probabilities(labels, scores, self.numbers_[1:]))
+        return Ranking(labels, self.calibration_(labels, scores))
 
     def _rerank(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
         scores = self.ranker_.score(X, candidates)
-        return Ranking(candidates, probabilities(candidates, scores, self.numbers_[1:]))
+        return Ranking(candidates, self.calibration_(candidates, scores))
 
     def drop_candidate_search(self) -> None:
         self.shortlister_ = None
@@ -217,14 +212,16 @@ class Linear(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         listed = {} if self.shortlister_ is None else self.shortlister_.state()
-        return {**self.ranker_.state(), **listed, "numbers": self.numbers_}
+        numbers = np.array([self.shortlist_weight_, *self.calibration_.state()])
+        return {**self.ranker_.state(), **listed, "numbers": numbers}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         sizes = self.n_labels_, self.n_features_in_
         self.ranker_ = LinearRanker.restore(arrays, *sizes)
         self.shortlister_ = Shortlister.restore(arrays, *sizes) if OFFSETS in arrays else None
-        self.numbers_ = arrays["numbers"]
-        expect(are_numbers(self.numbers_, 3), "the calibration is not three numbers")
+        expect(are_numbers(arrays["numbers"], 3), "the calibration is not three numbers")
+        self.shortlist_weight_ = float(arrays["numbers"][0])
+        self.calibration_ = Calibration.restore(arrays["numbers"][1:])
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -250,9 +247,9 @@ class Linear(Method):
 
 
 def _ordered(
-    listed: np.ndarray, scores: np.ndarray, likely: np.ndarray, share: float, k: int
+    listed: np.ndarray, scores: np.ndarray, likely: np.ndarray, weight: float, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k labels of largest h = score + share * likely, and h."""
-    h = scores + np.float32(share) * likely
+    """Return the k labels of largest h = score + weight * likely, and h."""
+    h = scores + np.float32(weight) * likely
     order = np.argsort(-h, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(listed, order, 1), np.take_along_axis(h, order, 1)

@@ -136,38 +136,6 @@ class Voters:
         parallel_blocks(len(vectors), block, block=32)
         return rows, cosines
 
-    def blend(
-        self,
-        vectors: np.ndarray,
-        neighbours: int,
-        numbers: np.ndarray,
-        queries: np.ndarray,
-        label_vectors: np.ndarray,
-        best: np.ndarray,
-        k: int,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The k labels with the largest blend of logit and votes, and their probabilities.
-
-        vectors  (n, dimension), whose nearest examples vote, each exp(SHARPNESS * cosine)
-        numbers  a, b, w, c, d of sigmoid(c log-odds((1 - w) sigmoid(a logit + b) + w votes) + d)
-        queries  (n, d), whose inner products with label_vectors (labels, d) are the logits
-        best     (n, k) the labels with the largest logits, -1 pads: with the voted ones they hold
-                 the k best of all, since a label without votes ranks by its logit
-        """
-        rows, cosines = self.nearest(vectors, neighbours)
-        labels = np.full((len(vectors), k), -1, np.int64)
-        scores = np.zeros((len(vectors), k), np.float32)
-
-        def block(start: int, stop: int) -> None:
-            part = slice(start, stop)
-            _blend(
-                *(rows[part], cosines[part], self.Y.indptr, self.Y.indices, numbers),
-                *(queries[part], label_vectors, best[part], labels[part], scores[part]),
-            )
-
-        parallel_blocks(len(vectors), block, block=64)
-        return labels, scores
-
     def _choose_probes(self, queries: np.ndarray, given: int) -> None:
         """The fewest clusters that hold nearly all of the 10 nearest examples.
 
@@ -268,41 +236,3 @@ def _nearest(vectors, directions, centres, probes, indptr, members, steps, codes
             for place in range(indptr[cluster], indptr[cluster + 1]):
                 cosine = np.float32(unit * integer_dot(query, codes, place))
                 filled = keep_best(cosine, members[place], cosines[row], rows[row], filled)
-
-
-@njit(cache=True, nogil=True)
-def _blend(  # type: ignore[no-untyped-def]
-    rows, cosines, indptr, indices, numbers, queries, vectors, best, labels, scores
-):
-    slope, offset, share, last_slope, last_offset = numbers
-    for row in range(len(rows)):
-        total, most = 0.0, best.shape[1]
-        for n in range(rows.shape[1]):
-            if rows[row, n] >= 0:
-                total += np.exp(SHARPNESS * (cosines[row, n] - cosines[row, 0]))
-                most += indptr[rows[row, n] + 1] - indptr[rows[row, n]]
-        # All ballots, those of a label side by side; the best labels cast an empty one.
-        voted, weights = np.empty(most, np.int64), np.zeros(most)
-        count = 0
-        for n in range(rows.shape[1]):
-            if rows[row, n] >= 0:
-                weight = np.exp(SHARPNESS * (cosines[row, n] - cosines[row, 0])) / total
-                for cell in range(indptr[rows[row, n]], indptr[rows[row, n] + 1]):
-                    voted[count], weights[count] = indices[cell], weight
-                    count += 1
-        for label in best[row]:
-            if label >= 0:
-                voted[count] = label
-                count += 1
-        order = np.argsort(voted[:count], kind="mergesort")
-        filled = place = 0
-        while place < count:
-            label, votes = voted[order[place]], 0.0
-            while place < count and voted[order[place]] == label:
-                votes += weights[order[place]]
-                place += 1
-            own = 1.0 / (1.0 + np.exp(-(slope * dot(queries[row], vectors[label]) + offset)))
-            odds = min(max((1.0 - share) * own + share * votes, 1e-9), 1.0 - 1e-9)
-            logit = last_slope * np.log(odds / (1.0 - odds)) + last_offset
-            score = np.float32(1.0 / (1.0 + np.exp(-logit)))
-            filled = keep_best(score, label, scores[row], labels[row], filled)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 import labelspace
 from labelspace.classifiers.one_vs_rest import LinearRanker
-from labelspace.components.holdout import cut_apart
+from labelspace.components.near_duplicates import cut_by_group
 from labelspace.components.stacking import COLUMNS, Combiner, _cheap, gather, listed_by_any
 from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
@@ -271,7 +271,7 @@ def test_copies_that_train_side_by_side_are_those_that_train_alone():
     X, Y = planted(300, seed=3)
     model = Fusion(members="linear,knn", ensemble=2, seed=5).fit(X, Y)
     assert [settings["seed"] for _, settings, _ in model.settings_] == [5, 5, 5 + 7919, 5 + 7919]
-    rows, cut = cut_apart(X, 0.1, 5)
+    rows, cut = cut_by_group(X, 30, 5)
     for member, (name, settings, _) in zip(model.members_, model.settings_, strict=True):
         alone = method_class(name)(**settings).fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
         alone.refit(X, Y, None)
@@ -298,7 +298,7 @@ def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
     linear = model.members_[2]
     raw = linear.margins(X, by_judge.labels)
     listed = by_judge.labels >= 0
-    slope, offset = linear.numbers_[1:]
+    slope, offset = linear.calibration_.state()
     expected = 1 / (1 + np.exp(-(slope * raw[listed] + offset)))
     np.testing.assert_allclose(by_judge.scores[listed], expected, rtol=1e-5)
 

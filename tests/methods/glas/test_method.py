@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelspace.components.holdout import cut_validation
+from labelspace.components.holdout import split_rows
 from labelspace.errors import TrainingError
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.glas.method import GLaS
@@ -103,7 +103,7 @@ def test_the_space_has_unit_vectors_and_scores_are_its_inner_products(data):
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, atol=1e-5)
     logits = model.scale_.item() * z @ V.T + model.bias_.detach().numpy()
-    slope, offset, share, outer_slope, outer_offset = model.blend_.numbers
+    slope, offset, share, outer_slope, outer_offset = model.blend_.parameters
     assert share == 0
     # The inner sigmoid's log odds are its line again: the two lines make one.
     line = outer_slope * (slope * np.sort(logits, axis=1)[:, ::-1][:, :3] + offset) + outer_offset
@@ -136,7 +136,7 @@ def test_every_training_example_votes_under_its_own_number(data):
 
 def test_a_long_validation_cut_is_bounded_and_the_rest_is_trained_on(data, monkeypatch):
     (X, Y), _ = data
-    monkeypatch.setattr("labelspace.components.holdout.MOST_VALIDATED", 20)
+    monkeypatch.setattr("labelspace.components.holdout.MAX_HELD_OUT", 20)
     trained = []
     monkeypatch.setattr(
         GLaS, "train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []
@@ -148,7 +148,7 @@ def test_a_long_validation_cut_is_bounded_and_the_rest_is_trained_on(data, monke
 
 def test_a_validation_cut_without_labels_is_trained_on(data):
     (X, Y), _ = data
-    _, cut = cut_validation(X.shape[0], 0.02, seed=0)
+    _, cut = split_rows(X.shape[0], 0.02, seed=0)
     bare = Y.tolil()
     bare[cut] = 0
     model = GLaS(**{**SMALL, "epochs": 1, "validation": 0.02}).fit(X, bare.tocsr())

@@ -39,7 +39,7 @@ def test_the_loss_is_that_of_section_2_4(data):
     (X, Y), _ = data
     model = Hyperbolic(**{**SMALL, "n_negatives": Y.shape[1], "examples_weight": 0.0})
     resolved(model, X, Y)
-    space = model._fresh_space(X, Y.shape[1], seed=0)
+    space = model._fresh_space(X, Y, seed=0)
     space.labels.weight[:] = np.random.default_rng(0).uniform(-0.3, 0.3, space.labels.weight.shape)
     space.encoder.first.weight[:] = np.random.default_rng(1).normal(0, 0.2, (X.shape[1], 8))
     rows = np.arange(20)
@@ -106,7 +106,7 @@ def test_votes_are_weighed_by_distance(data):
         label = best.labels[row, 0]
         assert shares[label] == pytest.approx(shares.max(), rel=1e-4)
         share = np.clip(shares[label], 1e-4, 1 - 1e-4)
-        slope, offset = model.calibration_
+        slope, offset = model.calibration_.state()
         expected = 1 / (1 + np.exp(-(slope * np.log(share / (1 - share)) + offset)))
         assert best.scores[row, 0] == pytest.approx(expected, rel=1e-3)
 
@@ -192,7 +192,7 @@ def test_validation_is_spread_over_the_data_and_the_rest_is_trained_on(data, mon
         parts.append((X_train, held[0]))
         raise RuntimeError("enough seen")
 
-    monkeypatch.setattr("labelspace.methods.hyperbolic.method.MOST_VALIDATED", 10)
+    monkeypatch.setattr("labelspace.methods.hyperbolic.method.MAX_HELD_OUT", 10)
     monkeypatch.setattr(Hyperbolic, "_train", noted)
     late = csr_matrix(np.arange(X.shape[0])[:, None] >= X.shape[0] / 2, dtype=np.float32)
     with pytest.raises(RuntimeError, match="enough seen"):

@@ -355,7 +355,7 @@ def test_a_bag_holds_the_words_of_a_sequence_by_their_weight():
     assert Bag.of(Reading.of(plain, None, 10), plain)(plain) is plain
 
 
-def test_the_wide_part_knows_words_that_the_writer_has_not_learned():
+def test_the_linear_companion_knows_words_that_the_writer_has_not_learned():
     deep, _, _, _ = trained(epochs=1)
     both, _, _, _ = trained(epochs=1, linear_tree=True)
     texts, Y_new, _ = catalogue(seed=1)

@@ -11,6 +11,7 @@ default goes past it: loss="votes" trains on what prediction does, votes of neig
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,12 +19,13 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.sparse import as_csr
-from labelspace.components.holdout import cut_validation
+from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk_bytes
+from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.dxml.defaults import resolve
 from labelspace.methods.dxml.objective import Anchors, BatchObjective
@@ -57,7 +59,6 @@ from labelspace.search.inner_product import check_search
 from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
-MOST_VALIDATED = 4000
 BY_TARGETS = ("smooth-l1", "contrastive", "triplet")
 
 
@@ -231,13 +232,12 @@ class DXML(Method):
         return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        if (
-            self.params_.search == AUTO
-            and self.params_.clusters == AUTO
-            and self.params_.probes == AUTO
-        ):
+        tuned = (self.params_.search, self.params_.clusters, self.params_.probes)
+        if tuned == (AUTO, AUTO, AUTO):
             check_search(data.X.shape[0], self.params_.reduced_dim or self.params_.dim)
-        X, Y, held = self._cut(data)
+        hold_out = HoldOut.of(_labelled(data), self.params_.validation, self.params_.seed)
+        X, Y, held = hold_out.X, hold_out.Y, hold_out.valid
+        counts = LabelCounts.of(Y)
         self.graph_vectors_ = None
         if self.params_.loss in BY_TARGETS:
             self.graph_vectors_ = label_points(self, Y, data.taxonomy)
@@ -266,7 +266,7 @@ class DXML(Method):
 
         def score() -> float:
             assert held is not None
-            return measure(self.params_.metric, rank(held[0], 5), held[1], Y)
+            return measure(self.params_.metric, rank(held[0], 5), held[1], counts)
 
         watch(data.callbacks, rank, (X, Y), held, rank_own=rank_own)
         self.history_ = self._train(
@@ -290,24 +290,7 @@ class DXML(Method):
                 _given(self.params_.neighbours),
                 _given(self.params_.power),
             )
-        self._keep_voters(X, Y, rule, held, returns=data.valid is None)
-
-    def _cut(
-        self, data: TrainingData
-    ) -> tuple[csr_matrix, csr_matrix, tuple[csr_matrix, csr_matrix] | None]:
-        """Examples with labels, for only they can vote, and the validation cut."""
-        X, Y = as_csr(data.X), data.Y
-        labelled = np.flatnonzero(np.diff(Y.indptr))
-        if 0 < len(labelled) < X.shape[0]:
-            X, Y = X[labelled], Y[labelled]
-        if data.valid is not None:
-            held = (as_csr(data.valid[0]), data.valid[1])
-        else:
-            share = min(self.params_.validation, MOST_VALIDATED / X.shape[0])
-            rows, cut = cut_validation(X.shape[0], share, self.params_.seed)
-            held = (X[cut], Y[cut])
-            X, Y = X[rows], Y[rows]
-        return X, Y, held if held[1].nnz else None
+        self._keep_voters(X, Y, rule, held, returns=len(hold_out.held_rows) > 0)
 
     def _prepared(self, encoder: Encoder) -> Encoder:
         if self.params_.optimiser == "sgd":
@@ -375,7 +358,7 @@ class DXML(Method):
         held: tuple[csr_matrix, csr_matrix] | None,
         returns: bool,
     ) -> None:
-        """Index the examples; those cut off for validation return to vote too."""
+        """Index the examples that vote; with `returns` those of the hold-out vote too."""
         queries = [None] * len(self.encoders_) if held is None else self._points(held[0])
         if held is not None and returns:
             X, Y = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
@@ -455,6 +438,14 @@ class DXML(Method):
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
             needs["the examples' targets"] = 4 * shape.points * dim
         return needs
+
+
+def _labelled(data: TrainingData) -> TrainingData:
+    """Return the examples with labels, since only these can vote; all if none has one."""
+    labelled = np.flatnonzero(np.diff(data.Y.indptr))
+    if not 0 < len(labelled) < data.Y.shape[0]:
+        return data
+    return replace(data, X=as_csr(data.X)[labelled], Y=data.Y[labelled])
 
 
 def _given(value: Any) -> Any:

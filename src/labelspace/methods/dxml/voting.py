@@ -1,7 +1,7 @@
-"""The prediction half of DXML: training examples in the learned space, and how votes count.
+"""Prediction of DXML: votes of the nearest training examples in the learned space.
 
-Where raw features tell more than a learned space can, as for many labels with few examples each,
-the nearest by raw features vote too: how much they have to say is chosen on validation data.
+Where raw features separate labels better than a learned space can, as for many labels with few
+examples each, the nearest examples by raw features vote too; their share is chosen on the hold-out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import pack_csr, unpack_csr
-from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
+from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
+from labelspace.labels.propensity import LabelCounts
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import unit_array
 from labelspace.ranking import Ranking
@@ -32,28 +33,33 @@ from labelspace.search.neighbours import (
 )
 from labelspace.search.sparse_neighbours import SparseNeighbours
 
-CALIBRATED_ON = 20  # best labels of each held-out example
+UNCALIBRATED = Calibration(eps=VOTE_EPS)  # shares of votes as they are
 _NEIGHBOURS = (5, 10, 15, 20, 30, 50, 100)
 _POWERS = (0.0, 4.0, 16.0, 64.0)
 _RAW_SHARES = (0.0, 0.25, 0.5, 0.75)
 RAW_POWER = 2.0
-LEAST_SHARE = 1e-4  # of votes that calibration tells apart from none
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How neighbours become labels.
+    """How the labels of neighbours are ranked.
 
-    neighbours   how many vote, for each learner
-    power        a vote weighs (similarity / that of the nearest) ** power
-    raw          the share that neighbours by raw features have of the votes
-    calibration  (slope, offset) from the log odds of a share of votes to those of a hit
+    Attributes
+    ----------
+    neighbours : int
+        Neighbours that vote, per learner.
+    power : float
+        A vote weighs (similarity / that of the nearest) ** power.
+    raw : float
+        The share of the votes that neighbours by raw features have.
+    calibration : Calibration
+        From shares of votes to probabilities.
     """
 
     neighbours: int = 20
     power: float = 4.0
     raw: float = 0.0
-    calibration: tuple[float, float] = (1.0, 0.0)
+    calibration: Calibration = UNCALIBRATED
 
 
 class Voters:
@@ -79,7 +85,7 @@ class Voters:
         rule: Rule,
         raw: SparseNeighbours | None = None,
     ) -> Self:
-        """All examples are looked at: for choices made while training."""
+        """Build exact indexes, for choices made during training."""
         return cls([ExactIndex(rows) for rows in points], Y, rule, raw)
 
     def find(
@@ -100,7 +106,7 @@ class Voters:
     def votes(
         self, near: np.ndarray, similarity: np.ndarray, rule: Rule, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labels (n, k) and their shares of the votes of what `find` gave."""
+        """Return the k best labels (n, k) and their shares of the votes among `find`."""
         near, similarity = near[:, :, : rule.neighbours], similarity[:, :, : rule.neighbours]
         n_learners = len(self.indexes)
         powers, says = [rule.power] * n_learners, [(1.0 - rule.raw) / n_learners] * n_learners
@@ -109,15 +115,14 @@ class Voters:
         return rank_votes(near, similarity, np.array(powers), self.Y, k, np.array(says))
 
     def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
-        """The k best labels of points given by each learner, scored by calibrated votes."""
+        """Return the k best labels of points given per learner, scored by calibrated votes."""
         rule, index = self.rule, self.indexes[0]
         if isinstance(index, ClusterIndex) and len(self.indexes) == 1 and self.raw is None:
             near = min(rule.neighbours, self.Y.shape[0])
             labels, shares = index.votes(queries[0], near, rule.power, self.Y, k)
         else:
             labels, shares = self.votes(*self.find(queries, X, rule.neighbours), rule, k)
-        line = rule.calibration
-        return Ranking(labels, probabilities_of_shares(labels, shares, line, LEAST_SHARE))
+        return Ranking(labels, rule.calibration(labels, shares))
 
     def rank_own(self, rows: np.ndarray, k: int) -> Ranking:
         """Rank labels for examples that vote themselves, by their numbers: all others vote."""
@@ -139,7 +144,7 @@ class Voters:
         neighbours: int | None,
         power: float | None,
     ) -> Rule:
-        """The rule that serves held-out queries with labels Y best; what is given stays."""
+        """Return the rule of the best metric on the hold-out; parameters that are given stay."""
         rules = [
             Rule(*choice)
             for choice in product(
@@ -151,16 +156,17 @@ class Voters:
         found = self.find(queries, X, max(rule.neighbours for rule in rules))
         k = int(metric.partition("@")[2])
 
+        counts = LabelCounts.of(self.Y)
+
         def score(rule: Rule) -> float:
-            return measure(metric, Ranking(*self.votes(*found, rule, k)), Y, self.Y)
+            return measure(metric, Ranking(*self.votes(*found, rule, k)), Y, counts)
 
         best = max(rules, key=score)
-        labels, shares = self.votes(*found, best, CALIBRATED_ON)
-        slope, offset = fit_line(labels, log_odds(shares, LEAST_SHARE), Y)
-        return replace(best, calibration=(float(slope), float(offset)))
+        labels, shares = self.votes(*found, best, CALIBRATION_K)
+        return replace(best, calibration=Calibration.fit(labels, shares, Y, VOTE_EPS))
 
     def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> Voters:
-        """With further examples behind those here; Y may have more labels."""
+        """Return voters with further examples appended; Y may have more labels."""
         indexes = [
             extend_neighbours(index, np.vstack([index.vectors, rows]), self.rule.neighbours)
             for index, rows in zip(self.indexes, points, strict=True)
@@ -183,10 +189,8 @@ class Voters:
 
     def state(self) -> dict[str, np.ndarray]:
         rule = self.rule
-        arrays = {
-            **pack_csr("Y", self.Y),
-            "rule": np.array([rule.neighbours, rule.power, rule.raw, *rule.calibration]),
-        }
+        kept = [rule.neighbours, rule.power, rule.raw, *rule.calibration.state()]
+        arrays = {**pack_csr("Y", self.Y), "rule": np.array(kept)}
         if self.raw is not None:
             arrays |= self.raw.state()
         for number, index in enumerate(self.indexes):
@@ -198,9 +202,11 @@ class Voters:
     def restore(
         cls, arrays: Mapping[str, np.ndarray], dims: Sequence[int], n_features: int, n_labels: int
     ) -> Self:
-        """Take back what `state` gave, for spaces of these dimensions."""
-        neighbours, power, share, slope, offset = arrays["rule"].tolist()
-        rule = Rule(int(neighbours), power, share, (slope, offset))
+        """Rebuild voters from what `state` returned, for spaces of these dimensions."""
+        expect(are_numbers(arrays["rule"], 5), "the rule of the votes is not five numbers")
+        neighbours, power, share = arrays["rule"][:3].tolist()
+        calibration = Calibration.restore(arrays["rule"][3:], VOTE_EPS)
+        rule = Rule(int(neighbours), power, share, calibration)
         holds = rule.neighbours >= 1 and power >= 0.0 and 0.0 <= share <= 1.0 and len(dims) > 0
         expect(holds, "the rule of the votes is out of range")
         Y = unpack_csr("Y", arrays, (None, n_labels))
@@ -215,5 +221,5 @@ class Voters:
 
 
 def widened(Y: csr_matrix, n_labels: int) -> csr_matrix:
-    """Y with room for more labels; the arrays are shared."""
+    """Return Y with `n_labels` columns; the arrays are shared."""
     return csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))

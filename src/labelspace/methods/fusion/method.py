@@ -1,8 +1,8 @@
 """Fusion: several methods list labels, and a combiner learned on held-out examples weighs them.
 
 The members see different things: a linear classifier a label, classifiers along trees, what raw
-neighbours carry, and a learned space. Each lists the labels it finds likely; `fusion_combiner`
-turns what all of them say of a label into one calibrated probability. With objective="psp" rare
+neighbours carry, and a learned space. Each lists the labels it finds likely; `stacking.py` of
+`components/` combines their scores into one calibrated probability. With objective="psp" rare
 labels are lifted as far as validation data allow at little cost in P@1, with "f1" as far as it
 raises the mean F1 of labels; the members stay as they are.
 """
@@ -22,7 +22,8 @@ from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr, digest
 from labelspace.components.calibration import log_odds
-from labelspace.components.holdout import cut_apart, family_sizes
+from labelspace.components.holdout import HoldOut, held_out_share
+from labelspace.components.near_duplicates import group_sizes
 from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -56,7 +57,6 @@ from labelspace.runs.history import History
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
-MOST_VALIDATED = 4000
 ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
 CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
 VOTING = ("knn", "dxml")  # what learns more by letting examples vote needs no time either
@@ -129,7 +129,7 @@ class Fusion(Method):
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        share = min(params["validation"], MOST_VALIDATED / max(1, shape.points))
+        share = held_out_share(params["validation"], shape.points)
         # With a time limit, the members for which there is time: all of them at most.
         longest = max(plans(params["members"], shape, params["budget"]), key=len)
         return {"validation": share, "members": tuple(step.to_json() for step in longest)}
@@ -147,16 +147,13 @@ class Fusion(Method):
         super().check_resolved({**resolved, "members": AUTO})
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y = as_csr(data.X), data.Y
-        if data.valid is None:
-            rows, cut = cut_apart(X, self.params_.validation, self.params_.seed)
-        if data.valid is not None or Y[rows].nnz == 0:  # members need a label to learn
-            rows, cut = np.arange(X.shape[0]), np.arange(0)
-        held = (as_csr(data.valid[0]), data.valid[1]) if data.valid else (X[cut], Y[cut])
-        self._teach_all((X[rows], Y[rows]), held if held[1].nnz else None, data, Shape.of(X, Y))
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed, groups=True)
+        X, Y, cut = as_csr(data.X), data.Y, hold_out.held_rows
+        held = hold_out.valid or (X[:0], Y[:0])
+        self._teach_all((hold_out.X, hold_out.Y), hold_out.valid, data, Shape.of(X, Y))
         rankings = self._rankings(held[0])
-        sample_weight = 1.0 / family_sizes(held[0])
-        given = held[1], Y[rows], sample_weight
+        sample_weight = 1.0 / group_sizes(held[0])  # near duplicates count as one example
+        given = held[1], hold_out.Y, sample_weight
         self.combiner_ = precise = Combiner.fit(rankings, *given)
         if self.params_.objective == "psp":
             self.combiner_ = Combiner.fit(rankings, *given, tail=True)

@@ -27,11 +27,15 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr
-from labelspace.components.holdout import parts_of
-from labelspace.components.neighbour_blend import NeighbourBlend
-from labelspace.components.training_counts import TrainingCounts, batch_of, row_lr_scale
+from labelspace.components.holdout import HoldOut
+from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
+from labelspace.components.training_counts import (
+    TrainingCounts,
+    default_batch_size,
+)
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
+from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.explanation import Explanation, checked_example
 from labelspace.methods.glas.defaults import resolve
@@ -180,28 +184,31 @@ class GLaS(Method):
         return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, numbers = parts_of(data, self.params_.validation, self.params_.seed)
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
+        X, Y, valid = hold_out.X, hold_out.Y, hold_out.valid
         rng = np.random.default_rng([self.params_.seed, X.shape[1]])
         self.counts_ = TrainingCounts.of(X, Y)
         check_search(Y.shape[1], self.params_.dim + 1)
         self.encoder_ = Encoder.fresh(
             *(X.shape[1], (*self.params_.hidden, self.params_.dim), rng),
-            row_lr_scale=row_lr_scale(self.params_.feature_damping, self.counts_.features),
+            row_lr_scale=self.counts_.row_lr_scale(self.params_.feature_damping),
         )
         self.table_ = RowTable(self._first_vectors(X, Y, rng))
         bias = self.counts_.log_odds() if self.params_.prior else np.zeros(Y.shape[1], np.float32)
         self.bias_ = torch.from_numpy(bias).requires_grad_(self.params_.prior)
         self.scale_ = torch.tensor(float(self.params_.scale), requires_grad=True)
-        score = None if valid is None else lambda: self._score(*valid, Y)
+        counts = LabelCounts.of(Y)
+        score = None if valid is None else lambda: self._score(*valid, counts)
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self.train(BatchObjective(self, X, Y), data, self.params_.epochs, score)
         self.encoder_.fold()
         self._finish(X, Y, valid)
-        if valid is not None and data.valid is None:  # nobody is left out of the vote
-            self._add_voters(*valid)
+        if valid is not None and len(hold_out.held_rows):
+            self.blend_.add_examples(self.embed, *valid)
             self.counts_ = self.counts_.plus(*valid)
             if self.blend_.voters is not None:
-                self.blend_.voters = self.blend_.voters.renumbered(numbers)
+                rows = np.concatenate([hold_out.train_rows, hold_out.held_rows])
+                self.blend_.voters = self.blend_.voters.renumbered(rows)
 
     def train(
         self,
@@ -241,23 +248,19 @@ class GLaS(Method):
             typical = np.concatenate([queries, self.queries(X[more])])
         self.blend_ = NeighbourBlend(self.build_index(typical), voters, self.params_.neighbours)
         if valid is not None and z is not None and queries is not None:
-            held = valid[1]
+            held, counts = valid[1], LabelCounts.of(Y)
             self.blend_.fit(
                 *(z, queries, held),
-                lambda *best: measure(self.params_.metric, Ranking(*best), held, Y),
+                lambda *best: measure(self.params_.metric, Ranking(*best), held, counts),
             )
 
-    def _add_voters(self, X: csr_matrix, Y: csr_matrix) -> None:
-        if self.blend_.voters is not None:
-            self.blend_.voters = self.blend_.voters.extended(self.embed, X, Y)
-
     def _partial_fit(self, data: TrainingData) -> None:
-        """See `glas_growth`: the space keeps its shape, and rows move as far as is new of them."""
+        """Extend the space to further examples and labels; see `update.py`."""
         X, Y = as_csr(data.X), data.Y
         objective = grow(self, X, Y)
         batch_size = self.batch_size
         if batch_size == AUTO:
-            batch_size = batch_of(None, X.shape[0])
+            batch_size = default_batch_size(X.shape[0])
         epochs = passes_to_grow(self.params_.epochs, X.shape[0], batch_size)
         self.train(objective, data, epochs, batch_size=batch_size)
         before, voters = self.blend_.index, self.blend_.voters
@@ -269,7 +272,7 @@ class GLaS(Method):
         if index.kind == before.kind:
             # New examples may be few or of one kind: what was measured on the cut counts too.
             index.recall = min(index.recall, before.recall)
-        self._add_voters(X, Y)
+        self.blend_.add_examples(self.embed, X, Y)
 
     def _first_vectors(self, X: csr_matrix, Y: csr_matrix, rng: np.random.Generator) -> np.ndarray:
         """Centroids of the labels' examples, or random; labels without examples are random."""
@@ -341,8 +344,8 @@ class GLaS(Method):
             at_least=at_least,
         )
 
-    def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        return measure(self.params_.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, Y_train)
+    def _score(self, X: csr_matrix, Y: csr_matrix, counts: LabelCounts) -> float:
+        return measure(self.params_.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, counts)
 
     def _rank_exactly(self, X: csr_matrix, k: int) -> Ranking:
         """Rank by the vectors of the moment, without votes; scores are not calibrated."""
@@ -366,7 +369,8 @@ class GLaS(Method):
         index, blend = self.blend_.index, self.blend_
         metadata: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
         if blend.voters is not None:
-            metadata["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
+            share = blend.parameters.neighbour_share
+            metadata["votes"] = {"share": share, "examples": len(blend.voters)}
         return metadata
 
     def state(self) -> dict[str, np.ndarray]:
@@ -378,7 +382,7 @@ class GLaS(Method):
             "labels": self.table_.weight,
             "bias": self.bias_.detach().numpy(),
             "scale": self.scale_.detach().numpy(),
-            "blend": self.blend_.numbers,
+            "blend": np.array(self.blend_.parameters),
             **{f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()},
         }
 
@@ -388,7 +392,6 @@ class GLaS(Method):
             are_numbers(arrays["labels"], self.n_labels_, self.encoder_.dim)
             and are_numbers(arrays["bias"], self.n_labels_)
             and arrays["scale"].size == 1
-            and are_numbers(arrays["blend"], 5)
         )
         expect(holds, "the vectors of the labels do not fit the encoder")
         self.table_ = RowTable.frozen(arrays["labels"])
@@ -401,7 +404,7 @@ class GLaS(Method):
             index,
             Voters.restore(voters, *self.table_.weight.shape) if voters else None,
             self.params_.neighbours,
-            arrays["blend"],
+            BlendParameters.restore(arrays["blend"]),
         )
 
     @classmethod

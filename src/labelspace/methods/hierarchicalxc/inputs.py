@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.sparse import unit_rows
-from labelspace.components.training_counts import batch_of
+from labelspace.components.training_counts import default_batch_size
 from labelspace.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def fit_encoder(
 
     trainer = Trainer(
         epochs=epochs,
-        batch_size=batch_of(None, X.shape[0]),
+        batch_size=default_batch_size(X.shape[0]),
         seed=seed,
         schedule="linear",
         callbacks=data.callbacks,

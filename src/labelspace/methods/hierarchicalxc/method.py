@@ -22,7 +22,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.tree_edges import CELLS_AT_A_TIME, train_edges
@@ -34,8 +34,8 @@ from labelspace.classifiers.tree_networks import (
 )
 from labelspace.classifiers.tree_search import Classifiers, Search, averaged, find_labels
 from labelspace.classifiers.tree_weights import NO_LINEAR, Linear, check_linear, lay_out
-from labelspace.components.calibration import AS_IT_IS, fit_line, log_odds, probabilities_of_shares
-from labelspace.components.holdout import cut_validation
+from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
+from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
@@ -64,10 +64,10 @@ if TYPE_CHECKING:
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
-LOOKED_AT = 20  # labels per held-out example that calibration uses
-SURE = 1e-6  # rounding may give 1, which has no log odds
 CANDIDATES = 50  # labels that each tree of several names
-FEW_EXAMPLES = 20_000  # up to here it is trained again on all, those held out included
+# Examples held out by default, at most, and their largest share: a calibration is two numbers.
+HELD_OUT, LARGEST_SHARE = 500, 0.1
+MAX_HELD_OUT = 2000  # whatever share is given
 
 
 class HierarchicalXC(Method):
@@ -182,18 +182,19 @@ class HierarchicalXC(Method):
         return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y = as_csr(data.X), data.Y
-        share = 0.0 if data.valid else self.params_.validation
-        rows, held = cut_validation(X.shape[0], share, self.params_.seed)
-        valid_X, valid_Y = data.valid or (X[held], Y[held])
-        self.inputs_ = self._inputs(X[rows], data)
-        self._learn(X[rows], Y[rows], data.taxonomy, data.callbacks, (data.identity, "part"))
-        self.line_ = AS_IT_IS
-        if valid_Y.nnz:
-            labels, scores = self._rank(as_csr(valid_X), min(LOOKED_AT, Y.shape[1]))
-            self.line_ = fit_line(labels, log_odds(scores, SURE), valid_Y)
-        if len(held) and X.shape[0] <= FEW_EXAMPLES:
-            self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "all"))
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
+        X, Y = hold_out.X, hold_out.Y
+        self.inputs_ = self._inputs(X, data)
+        self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "part"))
+        self.calibration_ = Calibration(eps=PATH_EPS)
+        if hold_out.valid is not None:
+            held_X, held_Y = hold_out.valid
+            best = self._rank(held_X, min(CALIBRATION_K, Y.shape[1]))
+            self.calibration_ = Calibration.fit(*best, held_Y, PATH_EPS)
+        if hold_out.refits:
+            self._learn(
+                as_csr(data.X), data.Y, data.taxonomy, data.callbacks, (data.identity, "all")
+            )
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._learn(X, Y, taxonomy)
@@ -278,7 +279,7 @@ class HierarchicalXC(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
-        return Ranking(labels, probabilities_of_shares(labels, scores, self.line_, SURE))
+        return Ranking(labels, self.calibration_(labels, scores))
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels and their path probabilities, averaged over the trees."""
@@ -312,7 +313,7 @@ class HierarchicalXC(Method):
         }
 
     def state(self) -> dict[str, np.ndarray]:
-        arrays = {"line": self.line_, **self.inputs_.arrays()}
+        arrays = {"line": self.calibration_.state(), **self.inputs_.arrays()}
         for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
             can_rerank = model.networks if self.params_.node_hidden else model.linear
             parts = {**tree.arrays(), **can_rerank._asdict()}
@@ -320,8 +321,7 @@ class HierarchicalXC(Method):
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.line_ = arrays["line"]
-        expect(are_numbers(self.line_, 2), "the calibration is not two numbers")
+        self.calibration_ = Calibration.restore(arrays["line"], PATH_EPS)
         self.inputs_ = Inputs.restore(self.params_.inputs, arrays, self.n_features_in_)
         width = self.inputs_.width(self.n_features_in_)
         self.trees_, self.classifiers_ = [], []

@@ -18,17 +18,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr
-from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
-from labelspace.components.holdout import cut_validation
-from labelspace.components.training_counts import row_lr_scale
+from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
+from labelspace.components.holdout import HoldOut
+from labelspace.components.training_counts import TrainingCounts
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import TrainingError
+from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.defaults import resolve_shared
 from labelspace.methods.hyperbolic.objective import BatchObjective
@@ -60,8 +61,7 @@ from labelspace.search.faiss import load_faiss
 from labelspace.search.lorentz import build_neighbours, restore_neighbours
 from labelspace.search.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 
-MOST_VALIDATED = 2000
-LEAST_SHARE = 1e-4  # of votes that calibration tells apart from none
+MAX_HELD_OUT = 2000  # scoring them looks at all examples, after every epoch
 QUERIES_AT_A_TIME = 4096  # bounds the memory that votes take
 NEAR_LABELS = 50  # labels that get a score when labels are ranked by their distance
 
@@ -191,27 +191,23 @@ class Hyperbolic(Method):
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        share = min(params["validation"], MOST_VALIDATED / shape.points)
-        return {**resolve_shared(params, shape), "validation": share}
+        return resolve_shared(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y = unit_rows(as_csr(data.X)), data.Y
-        rows, cut = np.arange(X.shape[0]), np.arange(0)
-        if data.valid is None:
-            rows, cut = cut_validation(X.shape[0], self.params_.validation, self.params_.seed)
-            valid = (X[cut], Y[cut])
-        else:
-            valid = (unit_rows(as_csr(data.valid[0])), data.valid[1])
-        held = valid if valid[1].nnz else None
-        done = self._train(data, X[rows], Y[rows], held)
-        self.spaces_ = [self._frozen(member) for member in done]
-        self.calibration_ = np.array([1.0, 0.0])
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed, cap=MAX_HELD_OUT)
+        X, Y, held = unit_rows(hold_out.X), hold_out.Y, hold_out.valid
         if held is not None:
-            self._vote_among(X[rows], Y[rows], search="exact")
-            self.calibration_ = self._calibrate(*held)
-        # The examples that were held out vote too.
-        order = np.concatenate([rows, cut])
-        self._vote_among(X[order], Y[order], self.params_.search, None if held is None else held[0])
+            held = (unit_rows(held[0]), held[1])
+        done = self._train(data, X, Y, held)
+        self.spaces_ = [self._frozen(member) for member in done]
+        self.calibration_ = Calibration(eps=VOTE_EPS)
+        if held is not None:
+            self._vote_among(X, Y, search="exact")
+            best = self._ranked(held[0], min(CALIBRATION_K, Y.shape[1]))
+            self.calibration_ = Calibration.fit(best.labels, best.scores, held[1], VOTE_EPS)
+        if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
+            X, Y = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
+        self._vote_among(X, Y, self.params_.search, None if held is None else held[0])
 
     def _train(
         self,
@@ -220,8 +216,9 @@ class Hyperbolic(Method):
         Y: csr_matrix,
         held: tuple[csr_matrix, csr_matrix] | None,
     ) -> list[Arrays]:
-        """The weights of all learners."""
+        """Train all learners; return their weights."""
         done: list[Arrays] = []
+        counts = LabelCounts.of(Y)
         self.history_: list[dict[str, float]] = []
         while len(done) < self.params_.ensemble:
             trainer = MemberTrainer(
@@ -235,9 +232,13 @@ class Hyperbolic(Method):
                 callbacks=data.callbacks,
                 identity=data.identity,
             )
-            space = self._fresh_space(X, Y.shape[1], trainer.seed)
+            space = self._fresh_space(X, Y, trainer.seed)
             objective = BatchObjective(self, space, X, Y)
-            score = None if held is None else lambda space=space: self._score(space, X, Y, *held)
+            score = (
+                None
+                if held is None
+                else lambda space=space: self._score(space, X, Y, *held, counts)
+            )
             self._watch(data, space, (X, Y), held)
             trainer.progress.history = self.history_
             learner = TrainingTask(space.tensors(), objective, self._optimiser(space), score)
@@ -247,18 +248,17 @@ class Hyperbolic(Method):
             done.append({name: np.array(array) for name, array in space.arrays().items()})
         return done
 
-    def _fresh_space(self, X: csr_matrix, n_labels: int, seed: int) -> Space:
+    def _fresh_space(self, X: csr_matrix, Y: csr_matrix, seed: int) -> Space:
         rng = np.random.default_rng([seed, X.shape[1]])
-        examples = np.bincount(X.indices, minlength=X.shape[1])
+        lr_scale = TrainingCounts.of(X, Y).row_lr_scale(self.params_.feature_damping)
         widths = (*self.params_.hidden, self.params_.dim)
-        scale = row_lr_scale(self.params_.feature_damping, examples)
-        encoder = Encoder.fresh(X.shape[1], widths, rng, row_lr_scale=scale)
+        encoder = Encoder.fresh(X.shape[1], widths, rng, row_lr_scale=lr_scale)
         if self.params_.hidden:
             with torch.no_grad():  # begin near the centre, as the linear map does
                 encoder.hidden[-1]["length"] *= 0.1
         else:
             encoder.first.weight *= np.float32(self.params_.map_spread * np.sqrt(self.params_.dim))
-        labels = rng.standard_normal((n_labels, self.params_.dim), np.float32)
+        labels = rng.standard_normal((Y.shape[1], self.params_.dim), np.float32)
         labels *= np.float32(self.params_.label_spread)
         return Space.fresh(
             self.params_.geometry, self.params_.ball_map, self.params_.optimiser, encoder, labels
@@ -287,14 +287,20 @@ class Hyperbolic(Method):
         return OptimiserGroup(parts)
 
     def _score(
-        self, space: Space, X: csr_matrix, Y: csr_matrix, X_held: csr_matrix, Y_held: csr_matrix
+        self,
+        space: Space,
+        X: csr_matrix,
+        Y: csr_matrix,
+        X_held: csr_matrix,
+        Y_held: csr_matrix,
+        counts: LabelCounts,
     ) -> float:
-        """The validation score of one learner."""
+        """Return the validation score of one learner."""
         queries = space.embed(X_held)
         if not np.isfinite(queries).all():
             raise TrainingError("points became NaN or infinite; lower the learning rate")
         ranking = self._rank_by(space, queries, X, Y, min(5, Y.shape[1]))
-        return measure(self.params_.metric, ranking, Y_held, Y)
+        return measure(self.params_.metric, ranking, Y_held, counts)
 
     def _rank_by(
         self,
@@ -333,7 +339,7 @@ class Hyperbolic(Method):
     def _vote_among(
         self, X: csr_matrix, Y: csr_matrix, search: str, queries: csr_matrix | None = None
     ) -> None:
-        """Let these examples vote from now on."""
+        """Build the indexes of the examples that vote."""
         self.Y_ = Y
         self.points_ = [space.embed(X) for space in self.spaces_]
         self.indexes_ = [
@@ -358,7 +364,7 @@ class Hyperbolic(Method):
         Y: csr_matrix,
         own: np.ndarray | None = None,
     ) -> csr_matrix:
-        """(examples, labels) what each label has of the votes, mean over learners.
+        """Return the share of the votes of each label, (examples, labels), mean over learners.
 
         own  rows of Y that the queries are, which do not vote for themselves; None: they are others
         """
@@ -386,11 +392,6 @@ class Hyperbolic(Method):
             total += of_labels / len(near) * sum(near[1:], near[0])
         return total
 
-    def _calibrate(self, X: csr_matrix, Y: csr_matrix) -> np.ndarray:
-        """Platt's two numbers on the validation cut, so that shares become probabilities."""
-        best = self._ranked(X, min(20, Y.shape[1]))
-        return fit_line(best.labels, log_odds(best.scores, LEAST_SHARE), Y)
-
     def _ranked(self, X: csr_matrix, k: int) -> Ranking:
         queries = [space.embed(X) for space in self.spaces_]
         shares = self._shares(queries, self.indexes_, self.label_indexes_, self.Y_)
@@ -402,8 +403,7 @@ class Hyperbolic(Method):
         best = Ranking.stack(
             [self._ranked(rows[start : start + QUERIES_AT_A_TIME], k) for start in starts]
         )
-        labels, line = best.labels, self.calibration_
-        return Ranking(labels, probabilities_of_shares(labels, best.scores, line, LEAST_SHARE))
+        return Ranking(best.labels, self.calibration_(best.labels, best.scores))
 
     def embed(self, X: Any) -> np.ndarray:
         """The examples' points in the first learner's space, (n, dim)."""
@@ -420,7 +420,7 @@ class Hyperbolic(Method):
         return {"search": {"kind": ", ".join(kinds), "recall": min(recalls)}}
 
     def state(self) -> dict[str, np.ndarray]:
-        arrays = {**pack_csr("Y", self.Y_), "calibration": self.calibration_}
+        arrays = {**pack_csr("Y", self.Y_), "calibration": self.calibration_.state()}
         members = zip(self.spaces_, self.points_, self.indexes_, strict=True)
         for place, (space, points, index) in enumerate(members):
             found = {f"index.{name}": array for name, array in index.state().items()}
@@ -430,8 +430,7 @@ class Hyperbolic(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
-        self.calibration_ = arrays["calibration"]
-        expect(are_numbers(self.calibration_, 2), "the calibration is not two numbers")
+        self.calibration_ = Calibration.restore(arrays["calibration"], VOTE_EPS)
         expect(f"{self.params_.ensemble - 1}.points" in arrays, "a learner is missing")
         own = [with_prefix(f"{place}.", arrays) for place in range(self.params_.ensemble)]
         self.spaces_ = [self._frozen(member) for member in own]

@@ -21,14 +21,14 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
-from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, unit_rows
-from labelspace.components.holdout import parts_of
-from labelspace.components.neighbour_blend import NeighbourBlend
-from labelspace.components.training_counts import TrainingCounts, row_lr_scale
+from labelspace.components.holdout import HoldOut
+from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
+from labelspace.components.training_counts import TrainingCounts
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
+from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.neuralxc.defaults import resolve
 from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path, optimiser
@@ -166,18 +166,18 @@ class NeuralXC(Method):
         return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, _ = parts_of(data, self.params_.validation, self.params_.seed)
-        X = unit_rows(X)
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
+        X, Y, valid = unit_rows(hold_out.X), hold_out.Y, hold_out.valid
         if valid is not None:
             valid = (unit_rows(valid[0]), valid[1])
         counts = TrainingCounts.of(X, Y)
-        damping = row_lr_scale(self.params_.feature_damping, counts.features)
+        lr_scale = counts.row_lr_scale(self.params_.feature_damping)
         networks = [
             Network.fresh(
                 _layers(vars(self.params_)),
                 X.shape[1],
                 counts.log_odds(),
-                damping,
+                lr_scale,
                 np.random.default_rng([self.params_.seed, X.shape[1], learner]),
             )
             for learner in range(self.params_.ensemble)
@@ -186,7 +186,7 @@ class NeuralXC(Method):
         check_search(*self._vectors().shape)
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self._train(networks, X, Y, valid, data)
-        self._finish(X, Y, valid, data)
+        self._finish(X, Y, valid, returns=len(hold_out.held_rows) > 0)
 
     def _train(
         self,
@@ -208,11 +208,13 @@ class NeuralXC(Method):
             identity=data.identity,
         )
 
+        counts = LabelCounts.of(Y)
+
         def score() -> float:
             assert valid is not None
             if objective.pretraining:  # below any score, and rising, so that patience lasts
                 return float(trainer.progress.epoch - self.params_.pretrain)
-            return measure(self.params_.metric, self._rank_exactly(valid[0], 5), valid[1], Y)
+            return measure(self.params_.metric, self._rank_exactly(valid[0], 5), valid[1], counts)
 
         tensors = {
             f"{number}.{name}": tensor
@@ -234,9 +236,9 @@ class NeuralXC(Method):
         X: csr_matrix,
         Y: csr_matrix,
         valid: tuple[csr_matrix, csr_matrix] | None,
-        data: TrainingData,
+        returns: bool,
     ) -> None:
-        """Index, voters and calibration; what was cut off for validation returns to vote."""
+        """Build index, voters and calibration; with `returns` the hold-out votes in the end."""
         points = queries = None
         if valid is not None:
             points, queries = self._both(valid[0])
@@ -253,13 +255,13 @@ class NeuralXC(Method):
         self.blend_ = NeighbourBlend(index, voters, self.params_.neighbours)
         if valid is None or queries is None or points is None:
             return
-        held = valid[1]
+        held, counts = valid[1], LabelCounts.of(Y)
         self.blend_.fit(
             *(points, queries, held),
-            lambda *best: measure(self.params_.metric, Ranking(*best), held, Y),
+            lambda *best: measure(self.params_.metric, Ranking(*best), held, counts),
         )
-        if voters is not None and data.valid is None:
-            self.blend_.voters = voters.extended(self._points, *valid)
+        if returns:
+            self.blend_.add_examples(self._points, *valid)
 
     def _queries(self, X: csr_matrix) -> np.ndarray:
         """The networks' side by side, so that <query, vector> is the mean of their logits."""
@@ -296,7 +298,8 @@ class NeuralXC(Method):
         index, blend = self.blend_.index, self.blend_
         metadata: dict[str, Any] = {"search": {"kind": index.kind, "recall@5": index.recall}}
         if blend.voters is not None:
-            metadata["votes"] = {"share": float(blend.numbers[2]), "examples": len(blend.voters)}
+            share = blend.parameters.neighbour_share
+            metadata["votes"] = {"share": share, "examples": len(blend.voters)}
         return metadata
 
     def state(self) -> dict[str, np.ndarray]:
@@ -305,21 +308,20 @@ class NeuralXC(Method):
         if self.blend_.voters is not None:
             parts["voters"] = self.blend_.voters.state()
         arrays = {f"{part}.{name}": a for part, own in parts.items() for name, a in own.items()}
-        return {**arrays, "blend": self.blend_.numbers}
+        return {**arrays, "blend": np.array(self.blend_.parameters)}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         first = {name.partition(".")[0] for name in arrays}
         networks = sorted(int(part) for part in first if part.isdigit())
         sizes = self.n_features_in_, self.n_labels_
         self.paths_ = [Path.restore(with_prefix(f"{n}.", arrays), *sizes) for n in networks]
-        expect(are_numbers(arrays["blend"], 5), "the calibration is not five numbers")
         vectors, voters = self._vectors(), with_prefix("voters.", arrays)
         width = len(networks) * _layers(vars(self.params_)).outputs[-1]
         self.blend_ = NeighbourBlend(
             restore_index(vectors, with_prefix("index.", arrays)),
             Voters.restore(voters, len(vectors), width) if voters else None,
             self.params_.neighbours,
-            arrays["blend"],
+            BlendParameters.restore(arrays["blend"]),
         )
 
     @classmethod

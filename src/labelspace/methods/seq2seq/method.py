@@ -8,7 +8,7 @@ and a label is as likely as the outputs that contain it, summed over the beams o
 the trie of valid paths. An example with several paths is trained on each of them.
 
 Linear classifiers on the same tokens, whatever their order, stand beside it
-(`components/linear_companion.py`); wide=False leaves the T5 alone, as the paper has it.
+(`components/linear_companion.py`); linear_tree=False leaves the T5 alone, as the paper has it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,18 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, checked_features, digest
-from labelspace.components.calibration import fit_line, log_odds, probabilities_of_shares
-from labelspace.components.holdout import parts_of
-from labelspace.components.linear_companion import LISTED, TREE, Wide, wide_bytes
+from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
+from labelspace.components.holdout import HoldOut
+from labelspace.components.linear_companion import (
+    CANDIDATES,
+    TREE_METHOD,
+    LinearCompanion,
+    companion_bytes,
+)
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
+from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.defaults import autos, resolve_shared
 from labelspace.methods.parameters import (
@@ -76,7 +82,6 @@ SMALL = "small"
 EXACT_BELOW = 20_000_000  # weights up to which prediction on a processor is in float64
 PREDICTED_AT_A_TIME = 32
 MOST_SCORED = 500  # examples of the validation cut that are looked at after each epoch
-CALIBRATED = 20  # labels of each validation example that calibration looks at
 
 
 class Seq2Seq(Method):
@@ -187,7 +192,8 @@ class Seq2Seq(Method):
         return {**resolve_shared(params, shape), **autos(params, {"device": device})}
 
     def _fit(self, data: TrainingData) -> None:
-        X, Y, valid, _ = parts_of(data, self.params_.validation, self.params_.seed)
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
+        X, Y, valid = hold_out.X, hold_out.Y, hold_out.valid
         self.reading_ = Reading.of(X, self._names, self.params_.max_tokens)
         self.bag_ = Bag.of(self.reading_, X)
         names = self._names if self.reading_.in_order else None
@@ -197,22 +203,26 @@ class Seq2Seq(Method):
         self.outputs_, has, n_tokens = plan_outputs(
             Y, data.taxonomy, names, first_own, short=self.params_.decoding == "short"
         )
-        self.calibration_, self.invalid_ = np.array([1.0, 0.0]), 0.0
+        self.calibration_, self.invalid_ = Calibration(eps=EPS), 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.params_.seed)
             self.t5_ = self._begin(n_tokens, first_own).to(self._device())
         self.writer_: Writer | None = None
         self._train(X, has, Y, valid, data)
         self.t5_.eval()
-        self.wide_: Wide | None = None
+        self.companion_: LinearCompanion | None = None
         if valid is not None:
-            deep = self._calibrate(*valid, min(LISTED, Y.shape[1]))
+            neural = self._calibrate(*valid, min(CANDIDATES, Y.shape[1]))
             if self.params_.linear_tree:
-                again, taxonomy = data.valid is None, data.taxonomy
-                bags, held = (self.bag_(X), Y), (self.bag_(valid[0]), valid[1])
-                parts = listeners(data.callbacks, "wide")
-                self.wide_ = Wide.fit(
-                    method_class(TREE), bags, held, deep, taxonomy, self.params_.seed, again, parts
+                self.companion_ = LinearCompanion.fit(
+                    method_class(TREE_METHOD),
+                    (self.bag_(X), Y),
+                    (self.bag_(valid[0]), valid[1]),
+                    neural,
+                    data.taxonomy,
+                    self.params_.seed,
+                    refit=len(hold_out.held_rows) > 0,
+                    callbacks=listeners(data.callbacks, "linear_tree"),
                 )
 
     def _begin(self, n_tokens: int, first_own: int) -> Any:
@@ -246,7 +256,8 @@ class Seq2Seq(Method):
         )
         self.t5_.train()
         adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.params_.lr))
-        score = None if valid is None else lambda: self._score(*valid, Y)
+        counts = LabelCounts.of(Y)
+        score = None if valid is None else lambda: self._score(*valid, counts)
         watch(data.callbacks, self._rank_written, (X, Y), valid, most=MOST_SCORED)
         objective = WritingObjective(self, X, has)
         learner = TrainingTask(dict(self.t5_.named_parameters()), objective, adam, score)
@@ -286,34 +297,33 @@ class Seq2Seq(Method):
             parts.append(csr_matrix(p @ outputs.carries, dtype=np.float32))
         return vstack(parts, format="csr"), invalid / max(1, X.shape[0])
 
-    def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
+    def _score(self, X: csr_matrix, Y: csr_matrix, counts: LabelCounts) -> float:
         rows = evenly(X.shape[0], MOST_SCORED)
         best = self._rank_written(X[rows], min(5, Y.shape[1]))
-        return measure(self.params_.metric, best, Y[rows], Y_train)
+        return measure(self.params_.metric, best, Y[rows], counts)
 
     def _rank_written(self, X: csr_matrix, k: int) -> Ranking:
         """Rank by what the T5 of the moment writes alone; scores are not calibrated."""
         return Ranking.from_sparse(self._raw(self._writer(), X)[0], k)
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, k: int) -> Ranking:
-        """By held-out examples; returns the k best labels of each."""
+        """Calibrate on a hold-out; return the k best labels of its examples."""
         raw, self.invalid_ = self._raw(self._writer(), X)
-        best = Ranking.from_sparse(raw, min(CALIBRATED, Y.shape[1]))
-        self.calibration_ = fit_line(best.labels, log_odds(best.scores), Y)
+        best = Ranking.from_sparse(raw, min(CALIBRATION_K, Y.shape[1]))
+        self.calibration_ = Calibration.fit(best.labels, best.scores, Y, EPS)
         return self._calibrated(Ranking.from_sparse(raw, k))
 
     def _calibrated(self, best: Ranking) -> Ranking:
-        line = self.calibration_
-        return Ranking(best.labels, probabilities_of_shares(best.labels, best.scores, line))
+        return Ranking(best.labels, self.calibration_(best.labels, best.scores))
 
     def _predict(self, X: Features, k: int) -> Ranking:
         if self.writer_ is None:
             self.writer_ = self._writer()
         raw, _ = self._raw(self.writer_, as_csr(X))
-        if self.wide_ is None:
+        if self.companion_ is None:
             return self._calibrated(Ranking.from_sparse(raw, k))
-        deep = self._calibrated(Ranking.from_sparse(raw, min(max(k, LISTED), self.n_labels_)))
-        return self.wide_.rank(self.bag_(as_csr(X)), deep, k)
+        neural = Ranking.from_sparse(raw, min(max(k, CANDIDATES), self.n_labels_))
+        return self.companion_.rank(self.bag_(as_csr(X)), self._calibrated(neural), k)
 
     def metadata(self) -> dict[str, Any]:
         weights = sum(weights.numel() for weights in self.t5_.parameters())
@@ -326,14 +336,14 @@ class Seq2Seq(Method):
         return {"writing": written}
 
     def state(self) -> dict[str, np.ndarray]:
-        reading, wide = self.reading_, {} if self.wide_ is None else self.wide_.state()
+        reading, linear = self.reading_, {} if self.companion_ is None else self.companion_.state()
         return {
-            **{f"wide.{name}": array for name, array in wide.items()},
+            **{f"linear_tree.{name}": array for name, array in linear.items()},
             **t5_arrays(self.t5_),
             **{f"outputs.{name}": array for name, array in self.outputs_.state().items()},
             "reading": np.array([reading.in_order, reading.vocabulary, reading.longest]),
             "bag": self.bag_.idf,
-            "calibration": self.calibration_,
+            "calibration": self.calibration_.state(),
             "invalid": np.array(self.invalid_),
         }
 
@@ -348,23 +358,24 @@ class Seq2Seq(Method):
         self.reading_ = Reading(bool(in_order), vocabulary, longest)
         self.writer_ = None
         self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
-        wide = with_prefix("wide.", arrays)
-        fits = are_numbers(self.bag_.idf, vocabulary) and are_numbers(arrays["calibration"], 2)
+        fits = are_numbers(self.bag_.idf, vocabulary)
         expect(fits, "the weights of the words do not fit the tokens")
-        width = vocabulary if in_order else self.n_features_in_
-        self.wide_ = Wide.restore(method_class(TREE), wide, width, self.n_labels_) if wide else None
-        self.calibration_, self.invalid_ = arrays["calibration"], float(arrays["invalid"])
+        sizes = vocabulary if in_order else self.n_features_in_, self.n_labels_
+        linear = with_prefix("linear_tree.", arrays)
+        self.companion_ = None
+        if linear:
+            self.companion_ = LinearCompanion.restore(method_class(TREE_METHOD), linear, *sizes)
+        self.calibration_ = Calibration.restore(arrays["calibration"], EPS)
+        self.invalid_ = float(arrays["invalid"])
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         batch, width = params["batch_size"], params["width"]
         tokens = shape.features + shape.labels + params["vocabulary"]
         states = batch * params["max_tokens"] * width * params["layers"]
-        needs = (
-            {"linear classifiers": wide_bytes(method_class(TREE), shape)}
-            if params["linear_tree"]
-            else {}
-        )
+        needs = {}
+        if params["linear_tree"]:
+            needs["linear classifiers"] = companion_bytes(method_class(TREE_METHOD), shape)
         return needs | {
             "the data, cut in two": shape.data_bytes,
             "token vectors, moments and the best so far": 24 * tokens * width,

@@ -1,4 +1,4 @@
-"""Where TreeSpace's training begins: what the data say before the first step."""
+"""Initial biases and vectors of TreeSpace, from counts and centroids of the training data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labelspace.nn.encoder import unit_array
 
 
 def log_odds(nodes: Nodes, counts: np.ndarray) -> np.ndarray:
-    """Of a node where its parent is given, from the examples of both."""
+    """Return the log odds of each node given its parent, from the examples of both."""
     parents = counts[np.maximum(nodes.main, 0)]
     odds = (counts + 0.5) / (parents - counts + 0.5)
     return np.asarray(np.log(odds), np.float32)
@@ -24,7 +24,7 @@ def centroids(
     above: csr_matrix,
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Where nodes begin, by space: in the directions of their examples' centroids."""
+    """Return the initial vectors of the nodes of each space: centroids of their examples."""
     points, found = encoder.encode(X)[1], []
     for space in range(len(layout.dims)):
         here = np.flatnonzero(layout.space == space)

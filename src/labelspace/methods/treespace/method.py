@@ -23,14 +23,20 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
-from labelspace.components.holdout import parts_of
-from labelspace.components.linear_companion import LISTED, TREE, Wide, wide_bytes
-from labelspace.components.training_counts import row_lr_scale
+from labelspace.components.holdout import HoldOut
+from labelspace.components.linear_companion import (
+    CANDIDATES,
+    TREE_METHOD,
+    LinearCompanion,
+    companion_bytes,
+)
+from labelspace.components.neighbour_blend import BlendParameters
+from labelspace.components.training_counts import TrainingCounts
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.data.taxonomy import label_ancestors
 from labelspace.errors import ParameterError
-from labelspace.labels.propensity import inverse_propensities
+from labelspace.labels.propensity import LabelCounts, inverse_propensities
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import (
     AUTO,
@@ -190,7 +196,8 @@ class TreeSpace(Method):
             raise ParameterError(
                 "prediction, consistency and regularisation are all 0: nothing is left to train for"
             )
-        X, Y, valid, _ = parts_of(data, self.params_.validation, self.params_.seed)
+        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
+        X, Y, valid = hold_out.X, hold_out.Y, hold_out.valid
         self.n_labels_ = Y.shape[1]
         rng = np.random.default_rng([self.params_.seed, X.shape[1]])
         self.nodes_ = Nodes.build(X, Y, data.taxonomy, self.params_.seed)
@@ -202,9 +209,7 @@ class TreeSpace(Method):
         geometry = GEOMETRIES[self.params_.geometry]
         self.encoder_ = LevelEncoder.fresh(
             *(X.shape[1], self.params_.width, self.layout_.dims, geometry, rng),
-            row_lr_scale=row_lr_scale(
-                self.params_.feature_damping, np.bincount(X.indices, minlength=X.shape[1])
-            ),
+            row_lr_scale=TrainingCounts.of(X, Y).row_lr_scale(self.params_.feature_damping),
         )
         if self.params_.geometry == "hyperbolic":  # where lengths count
             self.encoder_.stretch(X)
@@ -216,7 +221,7 @@ class TreeSpace(Method):
         self.scale_ = torch.full((len(self.layout_.dims),), self.params_.scale, requires_grad=True)
         self._train(X, above, Y, valid, data)
         self.ancestors_ = label_ancestors(data.taxonomy, Y.shape[1])
-        self._finish(X, Y, valid, data)
+        self._finish(X, Y, valid, data, returns=len(hold_out.held_rows) > 0)
 
     def _train(
         self,
@@ -241,7 +246,8 @@ class TreeSpace(Method):
             "bias": self.bias_,
             "scale": self.scale_,
         }
-        score = None if valid is None else lambda: self._score(*valid, Y)
+        counts = LabelCounts.of(Y)
+        score = None if valid is None else lambda: self._score(*valid, counts)
         watch(data.callbacks, self._rank_by_tree, (X, Y), valid)
         learner = TrainingTask(tensors, TreeObjective(self, X, above), self._optimiser(), score)
         self.history_ = trainer.run(learner, X.shape[0])
@@ -278,50 +284,53 @@ class TreeSpace(Method):
         Y: csr_matrix,
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
+        returns: bool,
     ) -> None:
-        """All that is built on the trained vectors: index, voters, calibration."""
+        """Build index, voters, calibration and companion on the trained vectors.
+
+        With `returns` the hold-out is part of the training data, and votes in the end.
+        """
         held = None if valid is None else self.encoder_.encode(valid[0])
         voters = None
         if self.params_.neighbours:
             near = None if held is None else held[0]
             voters = Voters.build(self.embed, X, Y, self.params_.seed, near)
         self.blend_ = TreeBlend(self._index(), voters, self.params_.neighbours)
-        self.wide_ = None
+        self.companion_: LinearCompanion | None = None
         if valid is None or held is None:
             return
-        cut, again = (*held, valid[1]), data.valid is None
-        self.blend_.fit(*cut, lambda *best: measure(self.params_.metric, Ranking(*best), cut[2], Y))
-        self._lean(cut, Y)
-        if self.params_.linear_tree:
-            deep = Ranking(*self.blend_.rank(*held, min(LISTED, self.n_labels_)))
-            parts = listeners(data.callbacks, "wide")
-            self.wide_ = Wide.fit(
-                method_class(TREE),
-                (X, Y),
-                valid,
-                deep,
-                data.taxonomy,
-                self.params_.seed,
-                again,
-                parts,
-            )
-        if voters is not None and again:  # in the end, nobody is left out of the vote
-            self.blend_.voters = voters.extended(self.embed, *valid)
+        cut, counts = (*held, valid[1]), LabelCounts.of(Y)
 
-    def _lean(self, cut: tuple[np.ndarray, np.ndarray, csr_matrix], Y: csr_matrix) -> None:
-        rarity = np.log(inverse_propensities(Y))
+        def score(*best: np.ndarray) -> float:
+            return measure(self.params_.metric, Ranking(*best), cut[2], counts)
+
+        self.blend_.fit(*cut, score)
+        rarity = np.log(inverse_propensities(counts.counts, counts.n_points))
         if self.params_.tail_bias == AUTO:
-            score = lambda *best: measure(self.params_.metric, Ranking(*best), cut[2], Y)  # noqa: E731
             self.blend_.fit_lean(*cut, score, rarity)
         elif self.params_.tail_bias > 0:
             self.blend_.lean = (self.params_.tail_bias * rarity).astype(np.float32)
-            self.blend_.calibrate(*cut)
+            self.blend_.recalibrate(*cut)
+        if self.params_.linear_tree:
+            neural = Ranking(*self.blend_.rank(*held, min(CANDIDATES, self.n_labels_)))
+            self.companion_ = LinearCompanion.fit(
+                method_class(TREE_METHOD),
+                (X, Y),
+                valid,
+                neural,
+                data.taxonomy,
+                self.params_.seed,
+                refit=returns,
+                callbacks=listeners(data.callbacks, "linear_tree"),
+            )
+        if returns:
+            self.blend_.add_examples(self.embed, *valid)
 
-    def _score(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> float:
-        return measure(self.params_.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, Y_train)
+    def _score(self, X: csr_matrix, Y: csr_matrix, counts: LabelCounts) -> float:
+        return measure(self.params_.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, counts)
 
     def _rank_by_tree(self, X: csr_matrix, k: int) -> Ranking:
-        """Rank by the spaces of the moment alone; scores are not calibrated."""
+        """Rank by the current spaces alone; scores are not calibrated."""
         return Ranking(*self._index().search(self.encoder_.encode(X)[1], k))
 
     def embed(self, X: Any) -> np.ndarray:
@@ -330,11 +339,11 @@ class TreeSpace(Method):
 
     def _predict(self, X: Features, k: int) -> Ranking:
         X, seen = as_csr(X), self.encoder_.encode(as_csr(X))
-        if self.wide_ is None:
+        if self.companion_ is None:
             best = Ranking(*self.blend_.rank(*seen, k))
         else:
-            deep = Ranking(*self.blend_.rank(*seen, min(max(k, LISTED), self.n_labels_)))
-            best = self.wide_.rank(X, deep, k)
+            neural = Ranking(*self.blend_.rank(*seen, min(max(k, CANDIDATES), self.n_labels_)))
+            best = self.companion_.rank(X, neural, k)
         if not self.params_.consistent:
             return best
         above = self.ancestors_.indptr, self.ancestors_.indices
@@ -348,7 +357,7 @@ class TreeSpace(Method):
         }
         metadata: dict[str, Any] = {"tree": tree}
         if self.blend_.voters is not None:
-            share = float(self.blend_.numbers[2])
+            share = self.blend_.parameters.neighbour_share
             metadata["votes"] = {"share": share, "examples": len(self.blend_.voters)}
         return metadata
 
@@ -357,8 +366,8 @@ class TreeSpace(Method):
         parts = {"nodes": self.nodes_.arrays()}
         if self.blend_.voters is not None:
             parts["voters"] = self.blend_.voters.state()
-        if self.wide_ is not None:
-            parts["wide"] = self.wide_.state()
+        if self.companion_ is not None:
+            parts["linear_tree"] = self.companion_.state()
         return {
             **self.encoder_.arrays(),
             "dims": np.array(layout.dims, np.int64),
@@ -366,7 +375,7 @@ class TreeSpace(Method):
             "row": layout.row,
             "vectors": index.flat,
             "bias": index.bias,
-            "blend": self.blend_.numbers,
+            "blend": np.array(self.blend_.parameters),
             **({"slope": index.slope} if len(index.slope) else {}),
             **({} if self.blend_.lean is None else {"lean": self.blend_.lean}),
             **pack_csr("ancestors", self.ancestors_),
@@ -387,11 +396,14 @@ class TreeSpace(Method):
         )
         kept = with_prefix("voters.", arrays)
         voters = Voters.restore(kept, self.n_labels_, self.params_.width) if kept else None
-        self.blend_ = TreeBlend(index, voters, self.params_.neighbours, arrays["blend"])
+        self.blend_ = TreeBlend(
+            index, voters, self.params_.neighbours, BlendParameters.restore(arrays["blend"])
+        )
         self.blend_.lean = arrays.get("lean")
-        wide = with_prefix("wide.", arrays)
-        sizes = self.n_features_in_, self.n_labels_
-        self.wide_ = Wide.restore(method_class(TREE), wide, *sizes) if wide else None
+        linear, sizes = with_prefix("linear_tree.", arrays), (self.n_features_in_, self.n_labels_)
+        self.companion_ = None
+        if linear:
+            self.companion_ = LinearCompanion.restore(method_class(TREE_METHOD), linear, *sizes)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -409,7 +421,8 @@ class TreeSpace(Method):
         if params["neighbours"]:
             needs["training examples that vote"] = voter_bytes(shape.points)
         if params["linear_tree"]:
-            needs["linear classifiers along the tree"] = wide_bytes(method_class(TREE), shape)
+            tree = method_class(TREE_METHOD)
+            needs["linear classifiers along the tree"] = companion_bytes(tree, shape)
         return needs
 
 
@@ -437,7 +450,6 @@ def _check_layout(
         and are_numbers(arrays["vectors"], int(dims[space[1:]].sum()))
         and are_numbers(arrays["bias"], n_nodes)
         and (are_numbers(slope, n_nodes) or are_numbers(slope, 0))
-        and are_numbers(arrays["blend"], 5)
         and ("lean" not in arrays or are_numbers(arrays["lean"], n_labels))
     )
     expect(holds, "the points do not fit the spaces")

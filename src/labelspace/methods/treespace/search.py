@@ -1,4 +1,4 @@
-"""Cluster search: best first from the root, scoring only children of nodes that may still matter.
+"""Best-first search from the root, scoring only children of nodes that can still rank.
 
 p(c | x) is the largest product of sigmoids along a way from the root to c, so a node is never
 likelier than its likeliest parent. The likeliest node in sight is opened first; when k labels are
@@ -14,31 +14,39 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.threads import parallel_blocks
-from labelspace.components.calibration import fit_line, log_odds
-from labelspace.components.neighbour_blend import NeighbourBlend
+from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
 from labelspace.methods.treespace.geometry import Geometry
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.search_loops import close_rows, rank_rows
 from labelspace.methods.treespace.vectors import Layout
 from labelspace.search.voters import Voters
 
-CALIBRATED = 20  # labels of each validation example that calibration looks at
 LEANS = (0.25, 0.5, 1.0, 1.5)
 LEAN_COST = 0.1  # most that leaning may cost of the validation score, in percent
 SHORT_LIST = 16  # labels beyond the best that leaning may bring up
-NEUTRAL = np.array([1.0, 0.0, 0.0, 1.0, 0.0])  # numbers of a blend that leaves p as it is
+IDENTITY = BlendParameters()  # leaves p as it is
 
 
 @dataclass(frozen=True, eq=False)
 class TreeIndex:
-    """All that search needs, as flat arrays.
+    """The tree of labels with its points, as flat arrays.
 
-    flat    all nodes' points end to end; times the scale of their space if scored by inner product
-    starts  (nodes + 1,) where each node's point begins in `flat`
-    part    (nodes,) where the matching part of a query begins
-    bias    (nodes,)
-    slope   (nodes,) what a logit loses with distance in the ball; empty: scored by inner product
-    beam    most nodes whose children are looked at for an example; 0 is no bound
+    Attributes
+    ----------
+    flat : ndarray
+        The points of all nodes, concatenated; scaled by the scale of their space if scored by inner
+        product.
+    starts : ndarray of shape (n_nodes + 1,)
+        Where each node's point begins in `flat`.
+    part : ndarray of shape (n_nodes,)
+        Where the matching part of a query begins.
+    bias : ndarray of shape (n_nodes,)
+    slope : ndarray of shape (n_nodes,) or (0,)
+        What a logit loses per distance in the ball; empty if scored by inner product.
+    node_of : ndarray of shape (n_labels,)
+        The node of each label, or -1.
+    beam : int
+        Nodes to expand per example at most; 0 is no bound.
     """
 
     nodes: Nodes
@@ -66,7 +74,7 @@ class TreeIndex:
         beam: int,
         geometry: Geometry,
     ) -> TreeIndex:
-        """From vectors [s] of the nodes of each space s, scales of spaces and biases of nodes."""
+        """Build the index from the vectors of each space, scales of spaces and biases of nodes."""
         starts, slope = _starts(layout), np.empty(0, np.float32)
         in_flat = scale.astype(np.float32)
         if geometry.reach > 0:
@@ -90,7 +98,7 @@ class TreeIndex:
         n_labels: int,
         beam: int,
     ) -> TreeIndex:
-        """Over points that lie end to end already."""
+        """Build the index over points that are concatenated already."""
         # Read-only as in a loaded model: of writable arrays the compiler makes a loop that rounds
         # otherwise, and scores would change when a model is saved and loaded.
         flat, bias, slope = (_read_only(array) for array in (flat, bias, slope))
@@ -101,7 +109,7 @@ class TreeIndex:
         return cls(nodes, flat, _starts(layout), part, bias, slope, node_of, beam)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k likeliest labels of each example and their log odds; -1 pads."""
+        """Return the k likeliest labels per example and their log odds; -1 pads."""
         labels, scores, _ = self.rank(queries, k)
         p = np.clip(scores.astype(np.float64), 1e-9, 1.0 - 1e-6)
         return labels, np.log(p / (1.0 - p))
@@ -111,16 +119,24 @@ class TreeIndex:
         queries: np.ndarray,
         k: int,
         votes: Votes | None = None,
-        numbers: np.ndarray = NEUTRAL,
+        parameters: BlendParameters = IDENTITY,
         lean: np.ndarray | None = None,
         exact: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The k best labels, their scores, and how many nodes were scored for each example.
+        """Return the k best labels, their scores, and the number of nodes scored per example.
 
-        votes    of near examples
-        numbers  as in `Blend`
-        lean     (labels,) added to the log odds of what is likeliest
-        exact    score every node: the reference
+        Parameters
+        ----------
+        queries : ndarray of shape (n, total dimension of the spaces)
+        k : int
+        votes : Votes, optional
+            Near training examples.
+        parameters : BlendParameters
+            How path probability and votes are blended.
+        lean : ndarray of shape (n_labels,), optional
+            Added to the log odds of the likeliest labels.
+        exact : bool
+            Whether to score every node: the reference.
         """
         n = len(queries)
         if votes is None:
@@ -138,7 +154,7 @@ class TreeIndex:
                 *(nodes.down.indptr, nodes.down.indices, nodes.up.indptr, nodes.up.indices),
                 *(nodes.ancestors.indptr, nodes.ancestors.indices, nodes.label, self.node_of),
                 *(votes.rows[start:stop], votes.cosines[start:stop], votes.ends, votes.labels),
-                *(numbers, added, short, -1 if exact else self.beam),
+                *(tuple(parameters), added, short, -1 if exact else self.beam),
                 *(labels[start:stop], scores[start:stop], scored[start:stop]),
             )
 
@@ -160,7 +176,7 @@ def _starts(layout: Layout) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """Near examples of each row, -1 pads, their cosines, and all examples' labels as CSR."""
+    """Near examples per query, -1 pads, their cosines, and the labels of all examples as CSR."""
 
     rows: np.ndarray
     cosines: np.ndarray
@@ -174,10 +190,13 @@ class Votes:
 
 
 class TreeBlend(NeighbourBlend):
-    """Ranks labels by tree and voters together; see `Blend` for the numbers.
+    """Ranks labels by tree and votes together.
 
-    lean  (labels,) added to the log odds: a label is never likelier than its parents, so the rare
-          ones would always come last, even where all are all but certain
+    Attributes
+    ----------
+    lean : ndarray of shape (n_labels,) or None
+        Added to the log odds: a label is never likelier than its parents, so rare labels would
+        always come last, even where all are nearly certain.
     """
 
     index: TreeIndex  # type: ignore[assignment]  # it searches as an InnerProductIndex does
@@ -187,9 +206,9 @@ class TreeBlend(NeighbourBlend):
         index: TreeIndex,
         voters: Voters | None,
         neighbours: int,
-        numbers: np.ndarray | None = None,
+        parameters: BlendParameters | None = None,
     ) -> None:
-        super().__init__(index, voters, neighbours, numbers)  # type: ignore[arg-type]  # as above
+        super().__init__(index, voters, neighbours, parameters)  # type: ignore[arg-type]  # as above
         self.lean: np.ndarray | None = None
 
     def fit_lean(
@@ -200,7 +219,7 @@ class TreeBlend(NeighbourBlend):
         score: Callable[[np.ndarray, np.ndarray], float],
         rarity: np.ndarray,
     ) -> None:
-        """Lean to rare labels as far as it costs next to nothing of the validation score."""
+        """Favour rare labels as far as it costs at most LEAN_COST of the validation score."""
         k = min(5, Y.shape[1])
         least = score(*self.rank(vectors, queries, k)) - LEAN_COST
         for amount in LEANS:
@@ -208,32 +227,25 @@ class TreeBlend(NeighbourBlend):
             if score(*self.rank(vectors, queries, k)) < least:
                 self.lean = before
                 break
-        self.calibrate(vectors, queries, Y)
-
-    def calibrate(self, vectors: np.ndarray, queries: np.ndarray, Y: csr_matrix) -> None:
-        """The last line anew, for scores as they are with the lean."""
-        labels, scores = self.rank(vectors, queries, min(CALIBRATED, Y.shape[1]))
-        slope, offset = fit_line(labels, log_odds(scores), Y)
-        self.numbers[4] = slope * self.numbers[4] + offset
-        self.numbers[3] *= slope
+        self.recalibrate(vectors, queries, Y)
 
     def rank(
         self, vectors: np.ndarray, queries: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
         votes = None
-        if self.voters is not None and self.numbers[2] > 0:
+        if self.voters is not None and self.parameters.neighbour_share > 0:
             near = self.voters.nearest(vectors, self.neighbours)
             votes = Votes(*near, self.voters.Y.indptr, self.voters.Y.indices)
-        labels, scores, _ = self.index.rank(queries, k, votes, self.numbers, self.lean)
+        labels, scores, _ = self.index.rank(queries, k, votes, self.parameters, self.lean)
         return labels, scores
 
 
 def with_ancestors(
     labels: np.ndarray, scores: np.ndarray, ends: np.ndarray, ancestors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ranking with each label's ancestors before it, at least as likely as it is.
+    """Return the ranking with each label's ancestors before it, with at least its score.
 
-    ends, ancestors  those of label l are ancestors[ends[l]:ends[l + 1]], the topmost first
+    The ancestors of label l are ancestors[ends[l]:ends[l + 1]], the topmost first.
     """
     closed = np.full_like(labels, -1), np.zeros_like(scores)
     close_rows(labels, scores, ends, ancestors, *closed)

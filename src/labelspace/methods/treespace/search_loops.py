@@ -1,4 +1,4 @@
-"""The compiled loops of TreeSpace's search: from the root down, best first, and the reference."""
+"""Compiled loops of TreeSpace's search: best first from the root, and the exact reference."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import numpy as np
 from numba import njit
 
 from labelspace._core.top_k import keep_best
+from labelspace.components.calibration import EPS, PATH_EPS
+from labelspace.components.neighbour_blend import blended, cast_votes
 from labelspace.search.index import dot
-from labelspace.search.voters import SHARPNESS
 
 
 @njit(cache=True, nogil=True)
 def rank_rows(  # type: ignore[no-untyped-def]
     queries, space, down_ends, down, up_ends, up, above_ends, above, label,
-    node_of, near, cosines, y_ends, y, numbers, lean, short, beam, labels, scores, scored,
+    node_of, near, cosines, y_ends, y, parameters, lean, short, beam, labels, scores, scored,
 ):  # fmt: skip
     likeliest, their = np.empty(short, np.int64), np.empty(short)
     for row in range(len(queries)):
@@ -49,16 +50,16 @@ def rank_rows(  # type: ignore[no-untyped-def]
                 shares[place[v]] = votes[v]
             elif node_of[voted[v]] >= 0:
                 own = p[np.searchsorted(family, node_of[voted[v]])]
-                value = _blended(own, votes[v], numbers, lean[voted[v]])
+                value = blended(_log_odds(own), votes[v], parameters, lean[voted[v]])
                 kept = keep_best(value, voted[v], scores[row], labels[row], kept)
         for i in range(filled):
-            value = _blended(their[i], shares[i], numbers, lean[likeliest[i]])
+            value = blended(_log_odds(their[i]), shares[i], parameters, lean[likeliest[i]])
             kept = keep_best(value, likeliest[i], scores[row], labels[row], kept)
 
 
 @njit(cache=True, nogil=True)
 def _odds(query, space, node):  # type: ignore[no-untyped-def]
-    """How likely a node is where its parent is given."""
+    """Return the probability of a node given its parent."""
     flat, starts, part, bias, slope = space
     begin, end = starts[node], starts[node + 1]
     point, place = flat[begin:end], query[part[node] : part[node] + end - begin]
@@ -72,7 +73,7 @@ def _odds(query, space, node):  # type: ignore[no-untyped-def]
 # Sums may be reordered, or the loop would not use vector instructions.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def ball_distance(one, other):  # type: ignore[no-untyped-def]
-    """As in `poincare`; inner products would lose the digits of near points, differences do not."""
+    """Return the distance as in `poincare`; differences keep the digits of near points."""
     apart, square, its_square = np.float32(0.0), np.float32(0.0), np.float32(0.0)
     for j in range(len(one)):
         apart += (one[j] - other[j]) ** 2
@@ -86,7 +87,7 @@ def ball_distance(one, other):  # type: ignore[no-untyped-def]
 def _best_first(  # type: ignore[no-untyped-def]
     query, space, down_ends, down, up_ends, label, beam, best, best_labels
 ):
-    """Fills the best labels; returns how many there are and how many nodes were scored."""
+    """Write the best labels; return how many there are and how many nodes were scored."""
     k, filled, scored, opened = len(best), 0, 0, 0
     heap_p, heap = np.empty(256), np.empty(256, np.int64)
     heap_p[0], heap[0], size = 1.0, 0, 1
@@ -138,7 +139,7 @@ def _contains(items, count, item):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _sift_up(values, items, size, value, item):  # type: ignore[no-untyped-def]
-    """Push; returns the new size."""
+    """Push an entry onto the heap; return the new size."""
     at = size
     while at > 0 and values[(at - 1) // 2] < value:
         values[at], items[at] = values[(at - 1) // 2], items[(at - 1) // 2]
@@ -149,7 +150,7 @@ def _sift_up(values, items, size, value, item):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _sift_down(values, items, size):  # type: ignore[no-untyped-def]
-    """Put the last of size + 1 entries where the first was taken away."""
+    """Restore the heap after its first entry was removed: the last one replaces it."""
     value, item, at = values[size], items[size], 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -182,7 +183,7 @@ def _score_all(  # type: ignore[no-untyped-def]
 def _score_family(  # type: ignore[no-untyped-def]
     query, space, up_ends, up, above_ends, above, wanted
 ):
-    """These nodes and all above them, sorted, and how likely each is."""
+    """Return these nodes and all their ancestors, sorted, and the probability of each."""
     total = 0
     for node in wanted:
         total += above_ends[node + 1] - above_ends[node]
@@ -204,19 +205,8 @@ def _score_family(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _count_votes(near, cosines, ends, labels):  # type: ignore[no-untyped-def]
-    """The labels of the near examples, each once, and their shares of the vote."""
-    total, most = 0.0, 0
-    for n in range(len(near)):
-        if near[n] >= 0:
-            total += np.exp(SHARPNESS * (cosines[n] - cosines[0]))
-            most += ends[near[n] + 1] - ends[near[n]]
-    cast, weights, count = np.empty(most, np.int64), np.empty(most), 0
-    for n in range(len(near)):
-        if near[n] >= 0:
-            weight = np.exp(SHARPNESS * (cosines[n] - cosines[0])) / total
-            for cell in range(ends[near[n]], ends[near[n] + 1]):
-                cast[count], weights[count] = labels[cell], weight
-                count += 1
+    """Return the labels of the near examples, each once, and their shares of the votes."""
+    cast, weights, count = cast_votes(near, cosines, ends, labels, 0)
     voted = np.unique(cast)
     votes = np.zeros(len(voted))
     for c in range(count):
@@ -225,13 +215,10 @@ def _count_votes(near, cosines, ends, labels):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _blended(p, votes, numbers, lean):  # type: ignore[no-untyped-def]
-    slope, offset, share, last_slope, last_offset = numbers
-    p = min(max(p, 1e-9), 1.0 - 1e-6)
-    own = 1.0 / (1.0 + np.exp(-(slope * np.log(p / (1.0 - p)) + offset)))
-    odds = min(max((1.0 - share) * own + share * votes, 1e-9), 1.0 - 1e-9)
-    logit = last_slope * (np.log(odds / (1.0 - odds)) + lean) + last_offset
-    return np.float32(1.0 / (1.0 + np.exp(-logit)))
+def _log_odds(p):  # type: ignore[no-untyped-def]
+    """Return the log odds of a path probability, whose float32 factors may round to 1."""
+    p = min(max(p, EPS), 1.0 - PATH_EPS)
+    return np.log(p / (1.0 - p))
 
 
 @njit(cache=True, nogil=True)
