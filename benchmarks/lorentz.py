@@ -92,7 +92,6 @@ def run(n_points: int, dim: int, k: int) -> dict[str, Any]:
     kinds: dict[str, dict[str, Any]] = {
         "cells, N / 3000": {"kind": "cells"},
         "cells, N / 300": {"kind": "cells", "cells": max(1, 10 * n_points // POINTS_PER_CELL)},
-        "lift, inner-product index": {"kind": "lift"},
         "4-bit codes": {"kind": "codes"},
     }
     for name, options in kinds.items():

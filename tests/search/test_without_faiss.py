@@ -32,7 +32,6 @@ class NothingTrained(Callback):
     ("name", "params"),
     [
         ("dxml", {"search": "quantised"}),
-        ("dxml", {"search": "hnsw"}),
         ("hyperbolic", {"search": "codes"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Vectors as 8-bit integers, for scans and walks that only have to find a short list.
+"""Vectors as 8-bit integers, for scans that only have to find a short list.
 
 A quarter of the bytes is read, which is where the time goes; the short list is scored exactly.
 """

@@ -10,13 +10,12 @@ import numpy as np
 from labelspace.errors import InputError, ParameterError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss, load_faiss
-from labelspace.search.graph import GraphIndex
 from labelspace.search.index import TUNED_K, InnerProductIndex, checked_rows
 from labelspace.search.projected import ProjectedIndex, leading_directions
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
 from labelspace.search.tuning import QUERIES, measured, reaches, tuning_queries
 
-KINDS = ("auto", "exact", "projected", "quantised", "hnsw")
+KINDS = ("auto", "exact", "projected", "quantised")
 
 # Up to so many multiplications a single exact query takes about 0.2 ms.
 _EXACT_PRODUCTS = 2_000_000
@@ -28,7 +27,6 @@ _WORTH_IT = 2.0
 _DIRECTION_SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8)
 _SHORT_LISTS = (64, 128, 256, 512)
 _LONGER_LISTS = (1024, 2048, 4096)  # worth it beside a million labels
-_BEAMS = tuple(round(16 * 2 ** (step / 4)) for step in range(25))  # 16, 19, 23, 27, 32, ... 1024
 
 
 def build_index(
@@ -38,23 +36,19 @@ def build_index(
     recall: float = 0.99,
     seed: int = 0,
     queries: Any = None,
-    deterministic: bool = True,
     at_least: InnerProductIndex | None = None,
 ) -> InnerProductIndex:
     """An index over vectors (labels, dimension).
 
     kind           "exact"; "projected" (short list in fewer dimensions); "quantised" (short list
-                   by 4-bit codes, needs faiss); "hnsw" (a graph, needs faiss to build); or "auto":
-                   exact for few labels, projected for some ten thousand if that is quick enough,
-                   else quantised, and exact where that does not reach the recall or faiss is
-                   missing
+                   by 4-bit codes, needs faiss); or "auto": exact for few labels, projected for
+                   some ten thousand if that is quick enough, else quantised, and exact where
+                   that does not reach the recall or faiss is missing
     recall         share of the true best 5 that approximate search has to find; it takes the
                    least effort that does so on sample queries
-    seed           of the sample queries, of the codes and of where walks begin
+    seed           of the sample queries and of the codes
     queries        (n, dimension) typical queries to measure recall on; label vectors with noise
                    if None, and beside them where they are few
-    deterministic  builds the graph on one thread, for the same bits every time (100,000 vectors of
-                   256: about 40 s); if False, all cores share the work
     at_least       an index over these vectors before they changed a little, tuned on more typical
                    queries than there are now: search takes no less effort than it did
     """
@@ -79,12 +73,8 @@ def build_index(
             return projected if reached else exact
     if kind == "auto" and not has_faiss():
         return exact
-    if kind in ("auto", "quantised"):
-        quantised, reached = _choose_codes(measure, seed, at_least)
-        return exact if kind == "auto" and not reached else quantised
-    graph = GraphIndex.build(vectors, seed, deterministic)
-    _choose_beam(graph, measure)
-    return graph
+    quantised, reached = _choose_codes(measure, seed, at_least)
+    return exact if kind == "auto" and not reached else quantised
 
 
 def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
@@ -94,7 +84,7 @@ def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Inne
         return ProjectedIndex.restore(vectors, arrays)
     if "typical" in arrays:
         return QuantisedIndex.restore(vectors, arrays)
-    return GraphIndex.restore(vectors, arrays) if arrays else ExactIndex(vectors)
+    return ExactIndex(vectors)
 
 
 def index_bytes(n_labels: int, dim: int) -> int:
@@ -186,16 +176,6 @@ def _choose_codes(
 def _at_least(least: int, settings: Sequence[int]) -> Sequence[int]:
     """Those of the rising settings that are no smaller; the last if there are none."""
     return [setting for setting in settings if setting >= least] or settings[-1:]
-
-
-def _choose_beam(graph: GraphIndex, measure: _Measure) -> None:
-    """Set the smallest beam that reaches the recall, or the widest if none does."""
-    for beam in _BEAMS:
-        graph.set_beam(beam, recall=0.0)
-        found, reached = measure(graph)
-        graph.set_beam(beam, recall=found)
-        if reached:
-            return
 
 
 class _Measure:

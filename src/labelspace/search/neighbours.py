@@ -22,21 +22,19 @@ from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss
-from labelspace.search.graph import GraphIndex, graph_bytes
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
 from labelspace.search.inner_product import is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
 from labelspace.search.tuning import QUERIES, measured, reaches, tuning_queries
 from labelspace.search.votes import vote_rows
 
-KINDS = ("auto", "exact", "clusters", "quantised", "hnsw")
+KINDS = ("auto", "exact", "clusters", "quantised")
 
 _ROUNDS = 10  # of k-means
 _ROWS_PER_CLUSTER = 64  # that k-means looks at
 _ASSIGNED_AT_A_TIME = 8192
-# Probes and beams that are tried: about a quarter more each time.
+# Probes that are tried: about a quarter more each time.
 _PROBES = sorted({round(2 ** (step / 3)) for step in range(40)})
-_BEAMS = [round(16 * 2 ** (step / 3)) for step in range(21)]
 _SHORT_LISTS = [64 * 2**step for step in range(8)]
 _Sample = tuple[np.ndarray, int]  # queries, and how many of them were given
 _LONGEST = 1 / 8  # of all examples that a short list may hold
@@ -174,10 +172,9 @@ def build_neighbours(
 ) -> InnerProductIndex:
     """An index over vectors (examples, dimension) of length 1, for k neighbours a query.
 
-    kind      "exact"; "clusters"; "quantised" (4-bit codes) or "hnsw" (a graph), which need faiss;
-              or "auto": exact for few examples, else clusters where their number or probes are
-              given, else quantised, and exact again where these do not reach the recall or faiss
-              is missing
+    kind      "exact"; "clusters"; "quantised" (4-bit codes, needs faiss); or "auto": exact for few
+              examples, else clusters where their number or probes are given, else quantised, and
+              exact again where these do not reach the recall or faiss is missing
     recall    share of the true k nearest to find; the least work that does so on sample queries
     clusters  how many; None: twice the root of the number of examples
     probes    how many of them are searched; None: chosen by recall
@@ -191,10 +188,6 @@ def build_neighbours(
     if len(vectors) == 0 or kind == "exact" or (kind == "auto" and not is_large(*vectors.shape)):
         return exact
     sample, k = _sample(vectors, queries, seed), min(k, len(vectors))
-    if kind == "hnsw":
-        graph = GraphIndex.build(vectors, seed, deterministic=True)
-        _tune(graph, graph.set_beam, _BEAMS, exact, sample, k, recall)
-        return graph
     if kind == "quantised" or (kind == "auto" and clusters is None and probes is None):
         if kind == "auto" and not has_faiss():
             return exact
@@ -217,15 +210,13 @@ def _quantised(
     return index, reached and bool(worthwhile)
 
 
-def extend_neighbours(index: InnerProductIndex, vectors: np.ndarray, k: int) -> InnerProductIndex:
+def extend_neighbours(index: InnerProductIndex, vectors: np.ndarray) -> InnerProductIndex:
     """The index over more vectors, of which the first are its own: clusters take them in."""
     vectors = checked_rows(vectors, "vectors of examples", index.vectors.shape[1])
     if isinstance(index, ClusterIndex):
         return index.extended(vectors)
     if isinstance(index, QuantisedIndex):
         return index.extended(vectors)
-    if isinstance(index, GraphIndex):
-        return build_neighbours(vectors, k, kind="hnsw", recall=min(index.recall, 0.99))
     return ExactIndex(vectors)
 
 
@@ -240,8 +231,6 @@ def neighbour_bytes(n_examples: int, dim: int, kind: str = "auto") -> int:
     """Memory that building takes at its peak beside the vectors."""
     if kind == "exact" or (kind == "auto" and not is_large(n_examples, dim)):
         return BLOCK_BYTES
-    if kind == "hnsw":
-        return BLOCK_BYTES + graph_bytes(n_examples, dim)
     if kind in ("auto", "quantised"):
         return BLOCK_BYTES + quantised_bytes(n_examples, dim)
     count = 2 * int(np.sqrt(n_examples)) + 1

@@ -1,4 +1,4 @@
-"""Search in fewer dimensions, then exactly: for label sets that are too small for a graph to pay.
+"""Search in fewer dimensions, then exactly: for label sets of some ten thousand labels.
 
 Trained label vectors and queries hardly use all their dimensions alike. Scores within the leading
 directions of both, in 8-bit integers, name a short list that holds the best labels nearly always,

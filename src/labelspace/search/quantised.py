@@ -3,8 +3,7 @@
 faiss cuts a vector into pieces of a few dimensions and keeps for each the nearest of 16 typical
 pieces. A query's products with those are looked up in registers, 32 labels at a time, so that a
 scan over all labels costs a twentieth of exact search or less; the labels with the largest sums
-are scored in full. Against a graph it builds in seconds instead of minutes, and vectors that have
-no neighbours to walk along do not lead it astray.
+are scored in full.
 """
 
 from __future__ import annotations

@@ -60,7 +60,6 @@ def precision(model, X, Y):
         {"reduce": 6},
         {"reduce": 6, "hidden": ()},
         {"search": "clusters", "clusters": 12, "probes": 6},
-        {"search": "hnsw"},
         {"validation": 0.0},
         {"neighbours": 7, "power": 0.0},
     ],

@@ -192,7 +192,7 @@ class DXML(Method):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.search in ("quantised", "hnsw"):
+        if self.search == "quantised":
             load_faiss()
         if self.reduce is not None and self.loss in BY_TARGETS:
             raise ParameterError(

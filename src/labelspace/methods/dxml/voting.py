@@ -162,7 +162,7 @@ class Voters:
     def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> Voters:
         """With further examples behind those here; Y may have more labels."""
         indexes = [
-            extend_neighbours(index, np.vstack([index.vectors, rows]), self.rule.neighbours)
+            extend_neighbours(index, np.vstack([index.vectors, rows]))
             for index, rows in zip(self.indexes, points, strict=True)
         ]
         raw = None if self.raw is None else self.raw.extended(X)

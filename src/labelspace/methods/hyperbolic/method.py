@@ -94,7 +94,7 @@ class Hyperbolic(Method):
         "sharpness": number("votes weigh exp(-sharpness alpha d); 0 counts heads", low=0.0),
         "labels_share": number("of label distances where both name labels", low=0.0, high=1.0),
         "ensemble": integer("learners whose votes are averaged", low=1),
-        "search": choice("for neighbours", "auto", "exact", "codes", "cells", "lift"),
+        "search": choice("for neighbours", "auto", "exact", "codes", "cells"),
         "recall": number("share of true neighbours that search must find", low=0.5, high=1.0),
         "seed": SEED,
     }
