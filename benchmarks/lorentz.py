@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from labelspace._core.threads import cores
-from labelspace.search.lorentz import POINTS_PER_CELL, build_neighbours
-from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
+from labelspace.search.geometry.build import POINTS_PER_CELL, build_neighbours
+from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex, recall_of
 
 RESULTS = Path(__file__).parent / "results"
 POINTS_PER_CLUSTER = 50

@@ -21,7 +21,7 @@ import faiss
 import numpy as np
 
 from labelspace._core.threads import cores
-from labelspace.search.inner_product import build_index, restore_index
+from labelspace.search.build import build_index, restore_index
 
 RESULTS = Path(__file__).parent / "results"
 K = 5

@@ -9,8 +9,8 @@ from scipy.sparse import csr_matrix
 from labelspace.components.neighbour_blend import SHARES, UNTRIED_SHARE, NeighbourBlend
 from labelspace.metrics.ranking import evaluate
 from labelspace.ranking import Ranking
-from labelspace.search.inner_product import build_index
-from labelspace.search.voters import Voters
+from labelspace.search.build import build_index
+from labelspace.search.neighbours.compressed import Voters
 
 DIM, LABELS, NEIGHBOURS = 12, 20, 8
 

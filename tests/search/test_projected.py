@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labelspace.errors import StoreError
-from labelspace.search.inner_product import build_index, restore_index
+from labelspace.search.build import build_index, restore_index
 from labelspace.search.projected import ProjectedIndex, leading_directions
 
 
@@ -89,7 +89,7 @@ def test_state_answers_the_same_and_must_fit(data):
 
 def test_auto_takes_it_where_it_pays(data, monkeypatch):
     vectors, tuning, _ = data
-    monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", 0)
+    monkeypatch.setattr("labelspace.search.build._EXACT_PRODUCTS", 0)
     assert build_index(vectors, queries=tuning).kind == "projected"
     rng = np.random.default_rng(0)  # no direction leads: nothing can be left out
     flat = rng.standard_normal((2000, 64)).astype(np.float32)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from labelspace.search.build import build_index
 from labelspace.search.exact import ExactIndex
-from labelspace.search.inner_product import build_index
-from labelspace.search.lorentz import build_neighbours as build_points
-from labelspace.search.neighbours import build_neighbours
-from labelspace.search.points import ExactNeighbours, recall_of
+from labelspace.search.geometry.build import build_neighbours as build_points
+from labelspace.search.geometry.points import ExactNeighbours, recall_of
+from labelspace.search.neighbours.clusters import build_neighbours
+from labelspace.search.neighbours.compressed import Voters
 from labelspace.search.tuning import QUERIES, evenly, measured, reaches, tuning_queries
-from labelspace.search.voters import Voters
 
 
 def true_recall(index, queries, k):

@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.components.calibration import fit_line, log_odds, probabilities
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.voters import Voters
+from labelspace.search.neighbours.compressed import Voters
 
 SHARES = (0.0, 0.15, 0.3, 0.4, 0.5, 0.6)
 UNTRIED_SHARE = 0.3  # where there is no validation cut

@@ -19,7 +19,7 @@ from labelspace.metrics.ranking import evaluate
 from labelspace.nn.trainer import Batch, Trainer
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History
-from labelspace.search.inner_product import build_index
+from labelspace.search.build import build_index
 from support.planted import planted
 
 SMALL = {"input_layers": (16,), "output_layers": (16,), "epochs": 8, "batch_size": 32,

@@ -48,10 +48,10 @@ from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
 from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
+from labelspace.search.build import check_search
 from labelspace.search.faiss import load_faiss
-from labelspace.search.inner_product import check_search
-from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.clusters import KINDS, build_neighbours, neighbour_bytes
+from labelspace.search.neighbours.sparse import SparseNeighbours
 
 MOST_VALIDATED = 4000
 BY_NEIGHBOURS, BY_TARGETS = ("neighbours", "votes"), ("smooth-l1", "contrastive", "triplet")

@@ -24,13 +24,13 @@ from labelspace.nn.encoder import unit_array
 from labelspace.ranking import Ranking
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.neighbours import (
+from labelspace.search.neighbours.clusters import (
     ClusterIndex,
     extend_neighbours,
     rank_votes,
     restore_neighbours,
 )
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.sparse import SparseNeighbours
 
 CALIBRATED_ON = 20  # best labels of each held-out example
 _NEIGHBOURS = (5, 10, 15, 20, 30, 50, 100)

@@ -58,10 +58,10 @@ from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser, RowTable
 from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
+from labelspace.search.build import build_index, check_search, index_bytes, restore_index
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
+from labelspace.search.neighbours.compressed import Voters, voter_bytes
 from labelspace.search.tuning import TYPICAL, evenly
-from labelspace.search.voters import Voters, voter_bytes
 
 REGULARISERS = ("none", "spread-out", "laplacian", "glas", "gravity")
 

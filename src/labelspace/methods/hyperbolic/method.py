@@ -50,8 +50,8 @@ from labelspace.nn.trainer import TorchOptimiser, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
-from labelspace.search.lorentz import build_neighbours, restore_neighbours
-from labelspace.search.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
+from labelspace.search.geometry.build import build_neighbours, restore_neighbours
+from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 
 MOST_VALIDATED = 2000
 LEAST_SHARE = 1e-4  # of votes that calibration tells apart from none

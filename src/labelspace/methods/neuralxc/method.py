@@ -51,9 +51,9 @@ from labelspace.nn.encoder import unit_array
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
-from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
+from labelspace.search.build import build_index, check_search, index_bytes, restore_index
+from labelspace.search.neighbours.compressed import Voters, voter_bytes
 from labelspace.search.tuning import TYPICAL, evenly
-from labelspace.search.voters import Voters, voter_bytes
 
 FEW_EXAMPLES = 10_000
 LABEL_PACE = 0.05

@@ -64,7 +64,7 @@ from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
-from labelspace.search.voters import Voters, voter_bytes
+from labelspace.search.neighbours.compressed import Voters, voter_bytes
 
 
 class TreeSpace(Method):

@@ -7,7 +7,7 @@ from numba import njit
 
 from labelspace._core.top_k import keep_best
 from labelspace.search.index import dot
-from labelspace.search.voters import SHARPNESS
+from labelspace.search.neighbours.compressed import SHARPNESS
 
 
 @njit(cache=True, nogil=True)

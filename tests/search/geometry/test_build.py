@@ -8,11 +8,11 @@ import torch
 
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.nn import poincare
-from labelspace.search.lorentz import (
+from labelspace.search.geometry.build import (
     build_neighbours,
     restore_neighbours,
 )
-from labelspace.search.points import GEOMETRIES, ExactNeighbours, recall_of
+from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, recall_of
 
 
 def cloud(geometry, n, seed, dim=6, reach=3.0):

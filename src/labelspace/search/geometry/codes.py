@@ -16,7 +16,7 @@ import numpy as np
 
 from labelspace._core.checks import kept_count
 from labelspace.errors import StoreError
-from labelspace.search.points import ExactNeighbours, NeighbourIndex, shares_found
+from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex, shares_found
 from labelspace.search.quantised import N_TYPICAL, coded, learn_typical, padded
 from labelspace.search.tuning import measured, reaches
 

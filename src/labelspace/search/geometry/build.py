@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from labelspace.errors import ParameterError
-from labelspace.search.cells import CellNeighbours, choose_probes
+from labelspace.search.build import is_large
 from labelspace.search.faiss import has_faiss
-from labelspace.search.index import checked_rows
-from labelspace.search.inner_product import is_large
-from labelspace.search.point_codes import CodedNeighbours, choose_codes
-from labelspace.search.points import (
+from labelspace.search.geometry.cells import CellNeighbours, choose_probes
+from labelspace.search.geometry.codes import CodedNeighbours, choose_codes
+from labelspace.search.geometry.points import (
     GEOMETRIES,
     ExactNeighbours,
     NeighbourIndex,
 )
+from labelspace.search.index import checked_rows
 from labelspace.search.tuning import QUERIES, tuning_queries
 
 POINTS_PER_CELL = 3000  # the paper takes N / 3000 random centroids

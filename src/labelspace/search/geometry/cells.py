@@ -12,7 +12,13 @@ from labelspace._core.checks import kept_count
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
-from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
+from labelspace.search.geometry.points import (
+    MARGIN,
+    ExactNeighbours,
+    NeighbourIndex,
+    shares_found,
+    spread,
+)
 from labelspace.search.tuning import measured, reaches
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix, random
 
 from labelspace.errors import InputError, ParameterError, StoreError
-from labelspace.search import neighbours
 from labelspace.search.exact import ExactIndex
-from labelspace.search.neighbours import (
+from labelspace.search.neighbours import clusters as neighbours
+from labelspace.search.neighbours.clusters import (
     ClusterIndex,
     assign,
     build_neighbours,
@@ -19,7 +19,7 @@ from labelspace.search.neighbours import (
     rank_votes,
     restore_neighbours,
 )
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.sparse import SparseNeighbours
 
 
 def unit(rows):

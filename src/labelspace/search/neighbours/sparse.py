@@ -16,7 +16,7 @@ from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
-from labelspace.search.votes import vote_rows
+from labelspace.search.neighbours.voting import vote_rows
 
 
 class SparseNeighbours:

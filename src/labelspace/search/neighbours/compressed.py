@@ -21,7 +21,7 @@ from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
 from labelspace.search.index import dot
-from labelspace.search.neighbours import assign, grouped, k_means
+from labelspace.search.neighbours.clusters import assign, grouped, k_means
 from labelspace.search.projected import leading_directions
 from labelspace.search.tuning import QUERIES, tuning_queries
 

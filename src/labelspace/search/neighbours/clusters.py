@@ -20,13 +20,13 @@ from labelspace._core.checks import kept_count
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
+from labelspace.search.build import is_large, restore_index
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss
 from labelspace.search.index import InnerProductIndex, checked_rows, dot
-from labelspace.search.inner_product import is_large, restore_index
+from labelspace.search.neighbours.voting import vote_rows
 from labelspace.search.quantised import QuantisedIndex, quantised_bytes
 from labelspace.search.tuning import QUERIES, measured, reaches, tuning_queries
-from labelspace.search.votes import vote_rows
 
 KINDS = ("auto", "exact", "clusters", "quantised")
 

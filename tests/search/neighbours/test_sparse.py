@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.search.neighbours import rank_votes
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.clusters import rank_votes
+from labelspace.search.neighbours.sparse import SparseNeighbours
 
 
 def words(n, seed, n_words=300, length=12):

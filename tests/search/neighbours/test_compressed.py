@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.errors import StoreError
-from labelspace.search import voters as module
-from labelspace.search.neighbours import assign
-from labelspace.search.voters import SHARPNESS, Voters
+from labelspace.search.neighbours import compressed as module
+from labelspace.search.neighbours.clusters import assign
+from labelspace.search.neighbours.compressed import SHARPNESS, Voters
 
 DIM, LABELS = 24, 15
 

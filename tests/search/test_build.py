@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from labelspace._core.arrays import read_arrays, write_arrays
 from labelspace.errors import InputError, MissingExtraError, ParameterError, StoreError
 from labelspace.search import exact as exact_module
-from labelspace.search.inner_product import build_index, index_bytes, is_large, restore_index
+from labelspace.search.build import build_index, index_bytes, is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex
 
 KINDS = ["exact", "projected", "quantised"]
@@ -260,7 +260,7 @@ def test_auto_is_exact_for_few_labels_and_codes_for_many(data, monkeypatch):
     vectors, _ = data
     assert build_index(vectors).kind == "exact"
     exact_bytes = index_bytes(*vectors.shape)
-    monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", vectors.size - 1)
+    monkeypatch.setattr("labelspace.search.build._EXACT_PRODUCTS", vectors.size - 1)
     assert is_large(*vectors.shape)
     assert build_index(vectors).kind == "quantised"
     assert index_bytes(*vectors.shape) > exact_bytes + vectors.size / 4
@@ -270,7 +270,7 @@ def test_auto_is_exact_where_codes_fail(data, monkeypatch):
     def astray(self, queries, k):  # noqa: ARG001
         return np.zeros((len(queries), 1), np.int32)
 
-    monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", 0)
+    monkeypatch.setattr("labelspace.search.build._EXACT_PRODUCTS", 0)
     monkeypatch.setattr(QuantisedIndex, "_candidates", astray)
     assert build_index(data[0]).kind == "exact"
     index = build_index(data[0], kind="quantised")
