@@ -22,7 +22,8 @@ import numpy as np
 
 from labelspace._core.threads import cores
 from labelspace.search.geometry.build import POINTS_PER_CELL, build_neighbours
-from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex, recall_of
+from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex
+from labelspace.search.tuning import recall_of
 
 RESULTS = Path(__file__).parent / "results"
 POINTS_PER_CLUSTER = 50

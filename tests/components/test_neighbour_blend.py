@@ -10,7 +10,8 @@ from labelspace.components.neighbour_blend import SHARES, UNTRIED_SHARE, Neighbo
 from labelspace.metrics.ranking import evaluate
 from labelspace.ranking import Ranking
 from labelspace.search.build import build_index
-from labelspace.search.neighbours.compressed import Voters
+from labelspace.search.neighbours.compressed import CompressedExamples
+from labelspace.search.neighbours.voting import SHARPNESS
 
 DIM, LABELS, NEIGHBOURS = 12, 20, 8
 
@@ -37,7 +38,7 @@ def make(n, seed, signal):
 def fitted(signal, neighbours=NEIGHBOURS):
     points, _, Y, vectors = make(2000, 2, signal)
     held, queries, Y_held, _ = make(1500, 3, signal)
-    voters = Voters.build(dense, csr_matrix(points), Y, seed=0) if neighbours else None
+    voters = CompressedExamples.build(dense, csr_matrix(points), Y, seed=0) if neighbours else None
     blend = NeighbourBlend(build_index(vectors, kind="exact"), voters, neighbours)
 
     def score(labels, scores):
@@ -100,7 +101,9 @@ def test_what_has_no_validation_cut_votes_a_little():
     points, queries, Y, vectors = make(300, 2, 1.0)
     index = build_index(vectors, kind="exact")
     assert NeighbourBlend(index, None, 0).numbers[2] == 0
-    blend = NeighbourBlend(index, Voters.build(dense, csr_matrix(points), Y, seed=0), NEIGHBOURS)
+    blend = NeighbourBlend(
+        index, CompressedExamples.build(dense, csr_matrix(points), Y, seed=0), NEIGHBOURS
+    )
     assert blend.numbers[2] == UNTRIED_SHARE
     labels, p = blend.rank(points[:3], queries[:3], 4)
     near, cosines = blend.voters.nearest(points[:3], NEIGHBOURS)
@@ -122,3 +125,55 @@ def test_pads_get_no_probability_and_count_as_no_hit():
     everyone = csr_matrix(np.hstack([Y[:, :2].toarray(), np.ones((200, 1))]).astype(np.float32))
     blend.fit(points, queries, everyone, lambda *_: 0.0)
     assert np.isfinite(blend.numbers).all()
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def dense_blend(examples, vectors, numbers, logits):
+    """All probabilities of all labels, from brute-force cosines."""
+    a, b, share, c, d = numbers
+    known = examples.state()["codes"].astype(np.float64) / 127
+    projected = vectors.astype(np.float64) @ examples.directions.T.astype(np.float64)
+    cosines = projected / np.linalg.norm(projected, axis=1, keepdims=True) @ known.T
+    scores = (1 - share) * sigmoid(a * logits + b)
+    Y = examples.Y.toarray()
+    for row in range(len(vectors)):
+        near = np.argsort(-cosines[row], kind="stable")[:NEIGHBOURS]
+        weights = np.exp(SHARPNESS * cosines[row, near])
+        scores[row] += share * (weights @ Y[near] / weights.sum())
+    scores = np.clip(scores, 1e-9, 1 - 1e-9)
+    return sigmoid(c * np.log(scores / (1 - scores)) + d)
+
+
+@pytest.mark.parametrize("share", [0.15, 0.6, 0.95])
+@pytest.mark.parametrize("outer", [(1.0, 0.0), (1.7, -0.4)])
+def test_blend_is_the_dense_one(share, outer):
+    points, _, Y, _ = make(700, 2, 1.0)
+    rng, held = np.random.default_rng(7), make(60, 3, 1.0)[0]
+    examples = CompressedExamples.build(dense, csr_matrix(points), Y, seed=0)
+    examples.probes = len(examples.centres)
+    queries = rng.standard_normal((len(held), 9), np.float32)
+    label_vectors = rng.standard_normal((LABELS, 9), np.float32)
+    numbers, k = np.array([0.7, -1.5, share, *outer]), 4
+    index = build_index(label_vectors, kind="exact")
+    labels, scores = NeighbourBlend(index, examples, NEIGHBOURS, numbers).rank(held, queries, k)
+    logits = queries.astype(np.float64) @ label_vectors.T
+    expected = dense_blend(examples, held, numbers, logits)
+    np.testing.assert_allclose(scores, np.sort(expected, axis=1)[:, ::-1][:, :k], atol=3e-3)
+    np.testing.assert_allclose(scores, np.take_along_axis(expected, labels, 1), atol=3e-3)
+    assert all(len(set(row)) == k for row in labels)
+
+
+def test_without_neighbours_the_blend_is_the_scores_alone():
+    points, _, Y, _ = make(100, 2, 1.0)
+    examples = CompressedExamples.build(dense, csr_matrix(points), Y[:, :3], seed=0)
+    index = build_index(np.eye(3, dtype=np.float32), kind="exact")
+    queries = np.array([[3.0, 2.0, 1.0]], np.float32)
+    numbers = np.array([1.0, 0.0, 0.5, 1.0, 0.0])
+    blend = NeighbourBlend(index, examples, 5, numbers)
+    labels, scores = blend.rank(np.zeros((1, DIM), np.float32), queries, 4)
+    assert labels.tolist() == [[0, 1, 2, -1]]
+    np.testing.assert_allclose(scores[0, :3], 0.5 / (1 + np.exp(-queries[0])), rtol=1e-6)
+    assert scores[0, 3] == 0

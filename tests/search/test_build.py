@@ -145,7 +145,8 @@ def test_the_recall_asked_for_is_reached_on_new_queries(data, wanted, given):
 def test_a_higher_recall_takes_more_work():
     vectors, _ = clustered(n_labels=4000, dim=128)
     low, high = (build_index(vectors, kind="quantised", recall=wanted) for wanted in (0.5, 1.0))
-    assert (-low.settings["piece"], low.short) < (-high.settings["piece"], high.short)
+    efforts = [(-index.codes.subdim, index.rerank_size) for index in (low, high)]
+    assert efforts[0] < efforts[1]
 
 
 @pytest.mark.parametrize("lengths", ["lognormal", "some huge", "many zeros"])
@@ -198,15 +199,24 @@ def _damage(name, change):
 @pytest.mark.parametrize(
     "damage",
     [
-        _damage("typical", lambda typical: typical[:-1]),
-        _damage("typical", lambda typical: typical[:, :-1]),
-        _damage("typical", lambda typical: typical.ravel()),
+        _damage("codebook", lambda codebook: codebook[:-1]),
+        _damage("codebook", lambda codebook: codebook[:, :-1]),
+        _damage("codebook", lambda codebook: codebook.ravel()),
     ],
 )
 def test_codes_of_other_vectors_are_refused(data, damage):
     arrays = build_index(data[0], kind="quantised").state()
     damage(arrays)
     with pytest.raises(StoreError, match="search codes"):
+        restore_index(data[0], arrays)
+
+
+def test_a_state_of_no_known_kind_is_refused(data):
+    arrays = build_index(data[0], kind="quantised").state()
+    with pytest.raises(StoreError, match="kind 'hnsw'"):
+        restore_index(data[0], arrays | {"kind": np.frombuffer(b"hnsw", np.uint8)})
+    arrays.pop("kind")
+    with pytest.raises(StoreError, match="no kind"):
         restore_index(data[0], arrays)
 
 

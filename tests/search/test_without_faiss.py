@@ -14,7 +14,7 @@ from labelspace.runs.callbacks import Callback
 from labelspace.search import build
 from labelspace.search.build import build_index
 from labelspace.search.geometry.build import build_neighbours as build_points
-from labelspace.search.neighbours.clusters import build_neighbours
+from labelspace.search.neighbours.build import build_neighbours
 from support.planted import planted
 
 

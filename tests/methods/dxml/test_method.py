@@ -16,7 +16,7 @@ from labelspace.methods.dxml.method import DXML
 from labelspace.methods.dxml.objective import Partners, targets
 from labelspace.methods.dxml.targets import place_labels
 from labelspace.metrics.ranking import evaluate
-from labelspace.search.neighbours import clusters as search
+from labelspace.search.neighbours import build as search
 from support.planted import planted
 
 SMALL = {

@@ -161,7 +161,7 @@ def test_a_short_list_gives_the_exact_ranking_where_it_covers_it():
     exact = model.predict(X, 5)
     vectors, queries = model._vectors(), model._queries(unit_rows(X))
     short = build_index(vectors, kind="projected", recall=0.9, queries=queries)
-    short.short = 30  # of 60 labels
+    short.rerank_size = 30  # of 60 labels
     model.blend_.index = short
     found = model.predict(X, 5)
     covered = (np.sort(found.labels, axis=1) == np.sort(exact.labels, axis=1)).all(axis=1)

@@ -12,7 +12,8 @@ from labelspace.search.geometry.build import (
     build_neighbours,
     restore_neighbours,
 )
-from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, recall_of
+from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours
+from labelspace.search.tuning import recall_of
 
 
 def cloud(geometry, n, seed, dim=6, reach=3.0):
@@ -85,7 +86,7 @@ def test_codes_reach_the_recall_asked_for_on_other_queries(geometry):
     tuning, judged = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
     index = build_neighbours(points, geometry, kind="codes", queries=tuning, k=10)
     recall, error = recall_of(index, ExactNeighbours(points, geometry), judged, 10)
-    assert index.short < 400  # looks at few of the 6,000 in full
+    assert index.rerank_size < 400  # looks at few of the 6,000 in full
     assert index.recall >= 0.99
     assert recall >= 0.99 - 3 * error
 
@@ -131,3 +132,6 @@ def test_what_does_not_fit_is_refused():
         index.search(np.full((1, 6), np.nan), 1)
     with pytest.raises(StoreError, match="cells"):
         restore_neighbours(points[:-1], "euclidean", index.state())
+    unknown = index.state() | {"kind": np.frombuffer(b"lift", np.uint8)}
+    with pytest.raises(StoreError, match="kind 'lift'"):
+        restore_neighbours(points, "euclidean", unknown)

@@ -50,7 +50,7 @@ from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.build import check_search
 from labelspace.search.faiss import load_faiss
-from labelspace.search.neighbours.clusters import KINDS, build_neighbours, neighbour_bytes
+from labelspace.search.neighbours.build import KINDS, build_neighbours, neighbour_bytes
 from labelspace.search.neighbours.sparse import SparseNeighbours
 
 MOST_VALIDATED = 4000

@@ -24,13 +24,10 @@ from labelspace.nn.encoder import unit_array
 from labelspace.ranking import Ranking
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.neighbours.clusters import (
-    ClusterIndex,
-    extend_neighbours,
-    rank_votes,
-    restore_neighbours,
-)
+from labelspace.search.neighbours.build import extend_neighbours, restore_neighbours
+from labelspace.search.neighbours.clusters import ClusterIndex
 from labelspace.search.neighbours.sparse import SparseNeighbours
+from labelspace.search.neighbours.voting import rank_votes
 
 CALIBRATED_ON = 20  # best labels of each held-out example
 _NEIGHBOURS = (5, 10, 15, 20, 30, 50, 100)
@@ -103,10 +100,11 @@ class Voters:
         """The k best labels (n, k) and their shares of the votes of what `find` gave."""
         near, similarity = near[:, :, : rule.neighbours], similarity[:, :, : rule.neighbours]
         n_learners = len(self.indexes)
-        powers, says = [rule.power] * n_learners, [(1.0 - rule.raw) / n_learners] * n_learners
+        powers = [rule.power] * n_learners
+        weights = [(1.0 - rule.raw) / n_learners] * n_learners
         if near.shape[1] > n_learners:
-            powers, says = [*powers, RAW_POWER], [*says, rule.raw]
-        return rank_votes(near, similarity, np.array(powers), self.Y, k, np.array(says))
+            powers, weights = [*powers, RAW_POWER], [*weights, rule.raw]
+        return rank_votes(near, similarity, np.array(powers), self.Y, k, np.array(weights))
 
     def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
         """The k best labels of points given by each learner, scored by calibrated votes."""

@@ -52,7 +52,7 @@ from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.build import build_index, check_search, index_bytes, restore_index
-from labelspace.search.neighbours.compressed import Voters, voter_bytes
+from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 from labelspace.search.tuning import TYPICAL, evenly
 
 FEW_EXAMPLES = 10_000
@@ -246,7 +246,7 @@ class NeuralXC(Method):
         index = build_index(self._vectors(), recall=self.recall, seed=self.seed, queries=typical)
         voters = None
         if self.neighbours:
-            voters = Voters.build(self._points, X, Y, self.seed, points)
+            voters = CompressedExamples.build(self._points, X, Y, self.seed, points)
         self.blend_ = NeighbourBlend(index, voters, self.neighbours)
         if valid is None or queries is None or points is None:
             return
@@ -314,7 +314,7 @@ class NeuralXC(Method):
         width = len(networks) * _layers(self.get_params()).outputs[-1]
         self.blend_ = NeighbourBlend(
             restore_index(vectors, with_prefix("index.", arrays)),
-            Voters.restore(voters, len(vectors), width) if voters else None,
+            CompressedExamples.restore(voters, len(vectors), width) if voters else None,
             self.neighbours,
             arrays["blend"],
         )
@@ -338,7 +338,7 @@ class NeuralXC(Method):
             "the search index": index_bytes(shape.labels, many * (outputs[0] + 1)),
         }
         if params["neighbours"]:
-            needs["training examples that vote"] = voter_bytes(shape.points)
+            needs["training examples that vote"] = compressed_bytes(shape.points)
         return needs
 
 

@@ -64,7 +64,7 @@ from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
-from labelspace.search.neighbours.compressed import Voters, voter_bytes
+from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 
 
 class TreeSpace(Method):
@@ -270,7 +270,7 @@ class TreeSpace(Method):
         voters = None
         if self.neighbours:
             near = None if held is None else held[0]
-            voters = Voters.build(self.embed, X, Y, self.seed, near)
+            voters = CompressedExamples.build(self.embed, X, Y, self.seed, near)
         self.blend_ = TreeBlend(self._index(), voters, self.neighbours)
         self.wide_ = None
         if valid is None or held is None:
@@ -365,7 +365,7 @@ class TreeSpace(Method):
             *(self.n_labels_, self.beam),
         )
         kept = with_prefix("voters.", arrays)
-        voters = Voters.restore(kept, self.n_labels_, self.width) if kept else None
+        voters = CompressedExamples.restore(kept, self.n_labels_, self.width) if kept else None
         self.blend_ = TreeBlend(index, voters, self.neighbours, arrays["blend"])
         self.blend_.lean = arrays.get("lean")
         wide = with_prefix("wide.", arrays)
@@ -386,7 +386,7 @@ class TreeSpace(Method):
             "scores of a batch": numbers * 4 * batch * 8 * params["n_negatives"],
         }
         if params["neighbours"]:
-            needs["training examples that vote"] = voter_bytes(shape.points)
+            needs["training examples that vote"] = compressed_bytes(shape.points)
         if params["wide"]:
             needs["linear classifiers along the tree"] = wide_bytes(method_class(TREE), shape)
         return needs

@@ -20,7 +20,7 @@ from labelspace.methods.treespace.geometry import Geometry
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.search_loops import close_rows, rank_rows
 from labelspace.methods.treespace.vectors import Layout
-from labelspace.search.neighbours.compressed import Voters
+from labelspace.search.neighbours.compressed import CompressedExamples
 
 CALIBRATED = 20  # labels of each validation example that calibration looks at
 LEANS = (0.25, 0.5, 1.0, 1.5)
@@ -185,7 +185,7 @@ class TreeBlend(NeighbourBlend):
     def __init__(
         self,
         index: TreeIndex,
-        voters: Voters | None,
+        voters: CompressedExamples | None,
         neighbours: int,
         numbers: np.ndarray | None = None,
     ) -> None:

@@ -7,7 +7,7 @@ from numba import njit
 
 from labelspace._core.top_k import keep_best
 from labelspace.search.index import dot
-from labelspace.search.neighbours.compressed import SHARPNESS
+from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
 
 
 @njit(cache=True, nogil=True)
@@ -16,6 +16,7 @@ def rank_rows(  # type: ignore[no-untyped-def]
     node_of, near, cosines, y_ends, y, numbers, lean, short, beam, labels, scores, scored,
 ):  # fmt: skip
     likeliest, their = np.empty(short, np.int64), np.empty(short)
+    none = np.empty(0, np.int64)  # no other labels to count
     for row in range(len(queries)):
         query = queries[row]
         if beam < 0:
@@ -26,7 +27,8 @@ def rank_rows(  # type: ignore[no-untyped-def]
                 *(query, space, down_ends, down, up_ends, label),
                 *(beam, their, likeliest),
             )
-        voted, votes = _count_votes(near[row], cosines[row], y_ends, y)
+        weights = softmax_weights(near[row], cosines[row])
+        voted, votes = votes_by_label(near[row], weights, none, y_ends, y)
         place = np.full(len(voted), -1, np.int64)
         missing = np.empty(len(voted), np.int64)
         n_missing = 0
@@ -200,28 +202,6 @@ def _score_family(  # type: ignore[no-untyped-def]
             most = max(most, 1.0 if parent == 0 else p[np.searchsorted(family, parent)])
         p[i] = most * _odds(query, space, family[i])
     return family, p
-
-
-@njit(cache=True, nogil=True)
-def _count_votes(near, cosines, ends, labels):  # type: ignore[no-untyped-def]
-    """The labels of the near examples, each once, and their shares of the vote."""
-    total, most = 0.0, 0
-    for n in range(len(near)):
-        if near[n] >= 0:
-            total += np.exp(SHARPNESS * (cosines[n] - cosines[0]))
-            most += ends[near[n] + 1] - ends[near[n]]
-    cast, weights, count = np.empty(most, np.int64), np.empty(most), 0
-    for n in range(len(near)):
-        if near[n] >= 0:
-            weight = np.exp(SHARPNESS * (cosines[n] - cosines[0])) / total
-            for cell in range(ends[near[n]], ends[near[n] + 1]):
-                cast[count], weights[count] = labels[cell], weight
-                count += 1
-    voted = np.unique(cast)
-    votes = np.zeros(len(voted))
-    for c in range(count):
-        votes[np.searchsorted(voted, cast[c])] += weights[c]
-    return voted, votes
 
 
 @njit(cache=True, nogil=True)

@@ -1,9 +1,8 @@
 """Nearest points by 4-bit codes of their coordinates, then exactly.
 
-faiss keeps of every few coordinates of a point which of 16 typical values they are near to, and a
-query's flat distances to those are looked up in registers, 32 points at a time. What is nearest in
-hyperbolic or spherical space need not be nearest by flat distance, but is among the some hundred
-that are; how many it takes is measured, and they are ranked by the true distance.
+What is nearest in hyperbolic or spherical space need not be nearest by Euclidean distance, but is
+among the some hundred that are; how many it takes is measured, and these are reranked by the true
+distance.
 """
 
 from __future__ import annotations
@@ -15,74 +14,70 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labelspace._core.checks import kept_count
-from labelspace.errors import StoreError
-from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex, shares_found
-from labelspace.search.quantised import N_TYPICAL, coded, learn_typical, padded
-from labelspace.search.tuning import measured, reaches
+from labelspace.search.geometry.points import NeighbourIndex
+from labelspace.search.index import stored_kind
+from labelspace.search.product_codes import ProductCodes, stored_codebook, train_codebook
+from labelspace.search.tuning import Tuner
 
-_PIECES = (2, 1)  # coordinates that share a code
-_SHORT_LISTS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
-_LONGEST = 1 / 16  # of all points that a short list may hold
-_FULL_LOOK = 15_000  # codes are read in the time that a point on the short list takes
+_SUBDIMS = (2, 1)  # coordinates that share a code of 4 bits
+# Finer steps than those of label indexes: reranking takes most of the time here.
+_RERANK_SIZES = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+_LARGEST_SHARE = 1 / 16  # of all points that may be reranked
+_RERANK_COST = 15_000  # codes are scanned in the time that reranking of one point takes
 
 
 class CodedNeighbours(NeighbourIndex):
-    """Looks at the codes of all points, and at the `short` nearest by these in full.
-
-    typical  (pieces, 16, coordinates of a piece): what the codes stand for
-    """
+    """Scans the 4-bit codes of all points and reranks the `rerank_size` nearest by these."""
 
     kind: ClassVar[str] = "codes"
 
-    def __init__(self, points: np.ndarray, geometry: str, typical: np.ndarray) -> None:
+    def __init__(self, points: np.ndarray, geometry: str, codebook: np.ndarray) -> None:
         super().__init__(points, geometry)
-        self.typical = np.ascontiguousarray(typical, np.float32)
-        self._codes = coded(points, self.typical, by_distance=True)
-        self.short = _SHORT_LISTS[0]
+        self.codes = ProductCodes(points, codebook, by_distance=True)
+        self.rerank_size = _RERANK_SIZES[0]
 
     @classmethod
     def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
-        typical = arrays["typical"]
-        fits = typical.ndim == 3 and typical.shape[1] == N_TYPICAL and typical.shape[2] >= 1
-        if not fits or len(typical) != -(-points.shape[1] // typical.shape[2]):
-            raise StoreError("the search codes do not fit the points")
-        index = cls(points, geometry, typical)
-        index.short, index.recall = kept_count(arrays, "short"), float(arrays["recall"][0])
+        """Return the index whose `state` the arrays are."""
+        index = cls(points, geometry, stored_codebook(arrays, points.shape[1]))
+        index.rerank_size = kept_count(arrays, "rerank_size")
+        index.recall = float(arrays["recall"][0])
         return index
 
     def state(self) -> dict[str, np.ndarray]:
         return {
-            "typical": self.typical,
-            "short": np.array([self.short]),
+            "kind": stored_kind(self.kind),
+            "codebook": self.codes.codebook,
+            "rerank_size": np.array([self.rerank_size]),
             "recall": np.array([self.recall]),
         }
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        size = min(max(self.short, 2 * k), len(self.points))
-        found = self._codes.search(padded(queries, self.typical.shape[2]), size)[1]
-        return np.asarray(found, np.int64)
+        size = min(max(self.rerank_size, 2 * k), len(self.points))
+        return self.codes.candidates(queries, size).astype(np.int64)
 
 
 def choose_codes(
-    exact: ExactNeighbours, queries: np.ndarray, given: int, k: int, recall: float, seed: int
+    points: np.ndarray, geometry: str, tuner: Tuner, seed: int
 ) -> tuple[CodedNeighbours, bool]:
-    """The cheapest codes and short list that reach the recall; False, and the last, if none do."""
-    points, built = exact.points, dict[int, CodedNeighbours]()
-    worthwhile = [short for short in _SHORT_LISTS if short <= _LONGEST * len(points)]
-    settings = list(product(_PIECES, worthwhile or _SHORT_LISTS[:1]))
+    """Return the cheapest codes that reach the recall and True; the dearest and False if none do.
+
+    Where all sizes are too large to be quicker than exact search, False is returned too.
+    """
+    built = dict[int, CodedNeighbours]()
+    worthwhile = [size for size in _RERANK_SIZES if size <= _LARGEST_SHARE * len(points)]
+    settings = product(_SUBDIMS, worthwhile or _RERANK_SIZES[:1])
 
     def cost(setting: tuple[int, int]) -> float:
-        piece, short = setting
-        return float(points.size / piece + _FULL_LOOK * short)
+        subdim, rerank_size = setting
+        return float(points.size / subdim + _RERANK_COST * rerank_size)
 
-    for piece, short in sorted(settings, key=cost):
-        if piece not in built:
-            typical = learn_typical(points, piece, seed)
-            built[piece] = CodedNeighbours(points, exact.geometry, typical)
-        index = built[piece]
-        index.short = short
-        found = shares_found(index, exact, queries, k)
-        index.recall = measured(found, given)
-        if reaches(found, recall, given):
+    for subdim, rerank_size in sorted(settings, key=cost):
+        if subdim not in built:
+            codebook = train_codebook(points, subdim, seed)
+            built[subdim] = CodedNeighbours(points, geometry, codebook)
+        index = built[subdim]
+        index.rerank_size = rerank_size
+        if tuner.reached_by(index):
             return index, bool(worthwhile)
     return index, False
