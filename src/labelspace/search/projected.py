@@ -91,7 +91,12 @@ def leading_directions(vectors: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _best_candidates(queries, directions, scales, codes, labels):  # type: ignore[no-untyped-def]
-    """The labels with the largest projected scores, by a heap whose root is the smallest kept."""
+    """Write the labels with the largest projected scores, in any order.
+
+    The heap, whose root is the smallest score kept, is written out here: as a function of
+    `_core.top_k` it kept the compiler from vectorising the products, and scans took 1.5 to 4 times
+    as long.
+    """
     size = labels.shape[1]
     kept = np.empty(size, np.int32)
     projected = np.empty(len(directions), np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from labelspace._core.top_k import keep_best
+from labelspace._core.top_k import keep_best, pop, push
 from labelspace.search.index import dot
 from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
 
@@ -95,8 +95,7 @@ def _best_first(  # type: ignore[no-untyped-def]
     seen, n_seen = np.empty(64, np.int64), 0  # nodes with several parents that were opened
     while size > 0:
         p, node = heap_p[0], heap[0]
-        size -= 1
-        _sift_down(heap_p, heap, size)
+        size = pop(heap_p, heap, size)
         if filled == k and p < best[k - 1]:
             break
         if up_ends[node + 1] - up_ends[node] > 1:
@@ -126,7 +125,7 @@ def _best_first(  # type: ignore[no-untyped-def]
                 if size == len(heap):
                     heap = np.concatenate((heap, np.empty_like(heap)))
                     heap_p = np.concatenate((heap_p, np.empty_like(heap_p)))
-                size = _sift_up(heap_p, heap, size, reached, child)
+                size = push(reached, child, heap_p, heap, size)
     return filled, scored
 
 
@@ -136,32 +135,6 @@ def _contains(items, count, item):  # type: ignore[no-untyped-def]
     for i in range(count):
         found = found or items[i] == item
     return found
-
-
-@njit(cache=True, nogil=True)
-def _sift_up(values, items, size, value, item):  # type: ignore[no-untyped-def]
-    """Push; returns the new size."""
-    at = size
-    while at > 0 and values[(at - 1) // 2] < value:
-        values[at], items[at] = values[(at - 1) // 2], items[(at - 1) // 2]
-        at = (at - 1) // 2
-    values[at], items[at] = value, item
-    return size + 1
-
-
-@njit(cache=True, nogil=True)
-def _sift_down(values, items, size):  # type: ignore[no-untyped-def]
-    """Put the last of size + 1 entries where the first was taken away."""
-    value, item, at = values[size], items[size], 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and values[child + 1] > values[child]:
-            child += 1
-        if values[child] <= value:
-            break
-        values[at], items[at] = values[child], items[child]
-        at = child
-    values[at], items[at] = value, item
 
 
 @njit(cache=True, nogil=True)
