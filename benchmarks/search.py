@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parent / "results"
 K = 5
 LABELS_PER_CLUSTER = 20
 TIMED = 200
-JUDGED = 1000
+MEASURED = 1000
 
 
 def directions(n_rows: int, dim: int, rng: np.random.Generator) -> np.ndarray:
@@ -64,7 +64,7 @@ def milliseconds(search: Callable[[np.ndarray], object], queries: np.ndarray) ->
     return {"p50": float(np.median(spent)), "p99": float(np.quantile(spent, 0.99))}
 
 
-def exact_rivals(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str, float]]:
+def exact_times(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str, float]]:
     def by_numpy(query: np.ndarray) -> np.ndarray:
         scores = vectors @ query[0]
         best = np.argpartition(scores, -K)[-K:]
@@ -87,8 +87,8 @@ def exact_rivals(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str
 def run(n_labels: int, dim: int, kind: str) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     vectors = catalogue(n_labels, dim, rng)
-    tuning, judged = (near_labels(vectors, JUDGED, rng) for _ in range(2))
-    exact = exact_rivals(vectors, judged)
+    tuning, measured = (near_labels(vectors, MEASURED, rng) for _ in range(2))
+    exact = exact_times(vectors, measured)
     start = time.perf_counter()
     index = build_index(vectors, kind=kind, queries=tuning)
     build_seconds = time.perf_counter() - start
@@ -96,11 +96,11 @@ def run(n_labels: int, dim: int, kind: str) -> dict[str, Any]:
     start = time.perf_counter()
     index = restore_index(vectors, state)
     load_seconds = time.perf_counter() - start
-    found = milliseconds(lambda query: index.search(query, K), judged)
-    wanted = build_index(vectors, kind="exact").search(judged, K)[1][:, -1:]
+    found = milliseconds(lambda query: index.search(query, K), measured)
+    wanted = build_index(vectors, kind="exact").search(measured, K)[1][:, -1:]
     start = time.perf_counter()
-    scores = index.search(judged, K)[1]
-    batch_ms = 1e3 * (time.perf_counter() - start) / JUDGED
+    scores = index.search(measured, K)[1]
+    batch_ms = 1e3 * (time.perf_counter() - start) / MEASURED
     best = min(times["p50"] for times in exact.values())
     return {
         "kind": kind,
@@ -125,7 +125,7 @@ def report(runs: list[dict[str, Any]]) -> str:
         "# Search over labels",
         "",
         f"Best {K} labels, one query at a time, median milliseconds; `batch` is per query of one",
-        f"batch of {JUDGED:,} on {cores()} cores. `saved` is the index on disk, `vectors` what it"
+        f"batch of {MEASURED:,} on {cores()} cores. `saved` is the index on disk, `vectors` what it"
         " searches.",
         "",
         "| kind | labels x dim | exact | found | p99 | ratio | recall@5 | batch | build s | load s"

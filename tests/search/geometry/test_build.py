@@ -70,9 +70,9 @@ def test_a_query_alone_and_in_a_batch_and_after_saving_gets_the_same(geometry, k
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0)
-    tuning, judged = cloud(geometry, 300, 1), cloud(geometry, 300, 2)
+    tuning, held_out = cloud(geometry, 300, 1), cloud(geometry, 300, 2)
     index = build_neighbours(points, geometry, kind="cells", cells=40, queries=tuning, k=10)
-    recall, error = recall_of(index, ExactNeighbours(points, geometry), judged, 10)
+    recall, error = recall_of(index, ExactNeighbours(points, geometry), held_out, 10)
     assert index.probes < 40
     assert index.recall >= 0.99
     assert recall >= 0.99 - 3 * error
@@ -83,9 +83,9 @@ def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_codes_reach_the_recall_asked_for_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0, dim=12)
-    tuning, judged = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
+    tuning, held_out = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
     index = build_neighbours(points, geometry, kind="codes", queries=tuning, k=10)
-    recall, error = recall_of(index, ExactNeighbours(points, geometry), judged, 10)
+    recall, error = recall_of(index, ExactNeighbours(points, geometry), held_out, 10)
     assert index.rerank_size < 400  # looks at few of the 6,000 in full
     assert index.recall >= 0.99
     assert recall >= 0.99 - 3 * error
@@ -96,7 +96,7 @@ def test_auto_takes_codes_for_many_points_and_is_exact_where_nothing_else_will_d
     assert build_neighbours(small, "hyperbolic").kind == "exact"
     large = cloud("hyperbolic", 170_000, 0, dim=12)
     assert build_neighbours(large, "hyperbolic", k=5).kind == "codes"
-    # All alike: neither codes nor cells tell the nearest 500 of noise from the rest.
+    # All alike: neither codes nor cells separate the nearest 500 of noise from the rest.
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((3000, 700)).astype(np.float32)
     assert build_neighbours(noise, "euclidean", k=500, recall=1.0).kind == "exact"

@@ -56,7 +56,7 @@ def test_auto_is_exact_for_few_and_quantised_for_many(vectors, monkeypatch):
     assert build_neighbours(vectors, 5).kind == "quantised"
     assert build_neighbours(vectors, 5, clusters=20).kind == "clusters"
     noise = unit(np.random.default_rng(0).standard_normal((600, 64)))
-    assert build_neighbours(noise, 5, recall=1.0).kind == "exact"  # no short list finds all there
+    assert build_neighbours(noise, 5, recall=1.0).kind == "exact"  # no candidates hold all there
 
 
 def test_one_query_is_like_many(vectors, queries):

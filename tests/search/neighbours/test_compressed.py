@@ -50,8 +50,8 @@ def examples(points):
 def brute_cosines(examples, queries):
     """Cosines of queries with the codes, by the definition and in the examples' own order."""
     known = examples.state()["codes"].astype(np.float64) / 127
-    asked = queries.astype(np.float64) @ examples.directions.T.astype(np.float64)
-    return asked / np.linalg.norm(asked, axis=1, keepdims=True) @ known.T
+    projected = queries.astype(np.float64) @ examples.directions.T.astype(np.float64)
+    return projected / np.linalg.norm(projected, axis=1, keepdims=True) @ known.T
 
 
 def check_nearest(examples, queries, k):

@@ -327,6 +327,8 @@ class Hyperbolic(Method):
 
         own  rows of Y that the queries are, which do not vote for themselves; None: they are others
         """
+        # Sums of sparse matrices instead of `search.neighbours.voting`: distances to the labels
+        # are added to the votes, in float64.
         of_labels = {"examples": 0.0, "labels": 1.0, "both": self.labels_share}[self.predict_by]
         total = csr_matrix((len(queries[0]), Y.shape[1]), dtype=np.float64)
         if of_labels < 1.0:
