@@ -26,7 +26,7 @@ from labelspace.methods.dxml.method import DXML
 from labelspace.methods.knn import KNN
 from labelspace.metrics.ranking import evaluate
 from labelspace.search.exact import ExactIndex
-from labelspace.search.neighbours import build_neighbours
+from labelspace.search.neighbours.build import build_neighbours
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
 PAPER = {

@@ -30,7 +30,7 @@ from labelspace.data.dataset import Dataset
 from labelspace.features.pipeline import pipeline_for
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.metrics.ranking import evaluate
-from labelspace.search.points import ExactNeighbours
+from labelspace.search.geometry.points import ExactNeighbours
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 DIMS, LEARNERS, GEOMETRIES = (5, 10, 25, 50), (1, 3, 6, 9, 15), ("hyperbolic", "euclidean")

@@ -3,10 +3,10 @@
     python benchmarks/lorentz.py [--points N] [--dim N] [--neighbours N] [--out FOLDER]
 
 Points lie in clusters whose centres spread over the ball, as trained examples do: frequent kinds
-near the centre, rare ones near the rim. Exact search is our own scan and a blocked float64 matrix
-product by numpy; the quicker one counts. Cells are as many as in the paper (one for 3,000 points),
-and finer. Recall is measured on queries that nothing was tuned on, each search on the same batch of
-queries and one query at a time. Writes benchmarks/results/lorentz.json and lorentz.md.
+near the centre, rare ones near the rim. Exact search is a compiled scan, and a float64 matrix
+product in blocks by numpy; the quicker one counts. Cells are as many as in the paper (one per 3,000
+points), and finer. Recall is measured on queries that nothing was tuned on, each search on the same
+batch of queries and one query at a time. Writes benchmarks/results/lorentz.json and lorentz.md.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from labelspace._core.threads import cores
-from labelspace.search.lorentz import POINTS_PER_CELL, build_neighbours
-from labelspace.search.points import ExactNeighbours, NeighbourIndex, recall_of
+from labelspace.search.geometry.build import POINTS_PER_CELL, build_neighbours
+from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex
+from labelspace.search.tuning import recall_of
 
 RESULTS = Path(__file__).parent / "results"
 POINTS_PER_CLUSTER = 50
@@ -71,7 +72,7 @@ def seconds(search: Search, queries: np.ndarray) -> float:
 
 
 def timed(search: Search, queries: np.ndarray) -> dict[str, float]:
-    """Milliseconds a query: in one batch, and the median of single queries."""
+    """Return milliseconds per query: in one batch, and the median of single queries."""
     search(queries[:2])
     alone = [seconds(search, queries[row : row + 1]) for row in range(min(TIMED, len(queries)))]
     return {
@@ -83,23 +84,22 @@ def timed(search: Search, queries: np.ndarray) -> dict[str, float]:
 def run(n_points: int, dim: int, k: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     centres = kind_centres(max(1, n_points // POINTS_PER_CLUSTER), dim, rng)
-    points, tuning, judged = (ball(n, centres, rng) for n in (n_points, BATCH, BATCH))
+    points, tuning, held_out = (ball(n, centres, rng) for n in (n_points, BATCH, BATCH))
     exact = ExactNeighbours(points, "hyperbolic")
     entries: dict[str, dict[str, Any]] = {
-        "exact, scan": timed(lambda queries: exact.search(queries, k), judged),
-        "exact, matrix product": timed(by_matrix_product(points, k), judged),
+        "exact, scan": timed(lambda queries: exact.search(queries, k), held_out),
+        "exact, matrix product": timed(by_matrix_product(points, k), held_out),
     }
     kinds: dict[str, dict[str, Any]] = {
         "cells, N / 3000": {"kind": "cells"},
         "cells, N / 300": {"kind": "cells", "cells": max(1, 10 * n_points // POINTS_PER_CELL)},
-        "lift, inner-product index": {"kind": "lift"},
         "4-bit codes": {"kind": "codes"},
     }
     for name, options in kinds.items():
         start = time.perf_counter()
         index = build_neighbours(points, "hyperbolic", k=k, queries=tuning, **options)
         built = time.perf_counter() - start
-        entries[name] = judge(index, exact, judged, k) | {"build_seconds": built}
+        entries[name] = measure(index, exact, held_out, k) | {"build_seconds": built}
     best = {
         how: min(entry[how] for name, entry in entries.items() if name.startswith("exact"))
         for how in ("batch_ms", "single_ms")
@@ -110,7 +110,7 @@ def run(n_points: int, dim: int, k: int) -> dict[str, Any]:
     return {"points": n_points, "dim": dim, "neighbours": k, "cores": cores(), "entries": entries}
 
 
-def judge(
+def measure(
     index: NeighbourIndex, exact: NeighbourIndex, queries: np.ndarray, k: int
 ) -> dict[str, Any]:
     found = timed(lambda rows: index.search(rows, k), queries)
@@ -124,7 +124,7 @@ def report(result: dict[str, Any]) -> str:
         "# Hyperbolic neighbours",
         "",
         f"{result['points']:,} points of dimension {result['dim']}, the nearest"
-        f" {result['neighbours']}; milliseconds a query on {result['cores']} cores, in a batch of"
+        f" {result['neighbours']}; milliseconds per query on {result['cores']} cores, in a batch of"
         f" {BATCH} and alone; the ratio is the quickest exact time over it.",
         "",
         "| search | batch ms | ratio | single ms | ratio | recall | probes | build s |",

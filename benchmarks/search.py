@@ -1,12 +1,11 @@
 """One query at a time over many labels: approximate search beside the best exact search.
 
-    python benchmarks/search.py [--labels N ...] [--dim N] [--kind KIND] [--all-cores]
+    python benchmarks/search.py [--labels N ...] [--dim N] [--kind KIND]
 
 Label vectors are cluster centres with noise, of unit length; queries lie near labels. Exact search
 is numpy (matrix times vector, argpartition), faiss's IndexFlatIP on one and on all threads, and our
 own: the quickest counts. Medians over single queries; recall is measured on queries that the index
-was not tuned on. --all-cores builds the graph on all cores, quicker but not reproducible. Writes
-benchmarks/results/search.json and search.md.
+was not tuned on. Writes benchmarks/results/search.json and search.md.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ import faiss
 import numpy as np
 
 from labelspace._core.threads import cores
-from labelspace.search.inner_product import build_index, restore_index
+from labelspace.search.build import build_index, restore_index
 
 RESULTS = Path(__file__).parent / "results"
 K = 5
 LABELS_PER_CLUSTER = 20
 TIMED = 200
-JUDGED = 1000
+MEASURED = 1000
 
 
 def directions(n_rows: int, dim: int, rng: np.random.Generator) -> np.ndarray:
@@ -65,7 +64,7 @@ def milliseconds(search: Callable[[np.ndarray], object], queries: np.ndarray) ->
     return {"p50": float(np.median(spent)), "p99": float(np.quantile(spent, 0.99))}
 
 
-def exact_rivals(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str, float]]:
+def exact_times(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str, float]]:
     def by_numpy(query: np.ndarray) -> np.ndarray:
         scores = vectors @ query[0]
         best = np.argpartition(scores, -K)[-K:]
@@ -85,23 +84,23 @@ def exact_rivals(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str
     return found
 
 
-def run(n_labels: int, dim: int, kind: str, deterministic: bool) -> dict[str, Any]:
+def run(n_labels: int, dim: int, kind: str) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     vectors = catalogue(n_labels, dim, rng)
-    tuning, judged = (near_labels(vectors, JUDGED, rng) for _ in range(2))
-    exact = exact_rivals(vectors, judged)
+    tuning, measured = (near_labels(vectors, MEASURED, rng) for _ in range(2))
+    exact = exact_times(vectors, measured)
     start = time.perf_counter()
-    index = build_index(vectors, kind=kind, queries=tuning, deterministic=deterministic)
+    index = build_index(vectors, kind=kind, queries=tuning)
     build_seconds = time.perf_counter() - start
     state = index.state()
     start = time.perf_counter()
     index = restore_index(vectors, state)
     load_seconds = time.perf_counter() - start
-    found = milliseconds(lambda query: index.search(query, K), judged)
-    wanted = build_index(vectors, kind="exact").search(judged, K)[1][:, -1:]
+    found = milliseconds(lambda query: index.search(query, K), measured)
+    wanted = build_index(vectors, kind="exact").search(measured, K)[1][:, -1:]
     start = time.perf_counter()
-    scores = index.search(judged, K)[1]
-    batch_ms = 1e3 * (time.perf_counter() - start) / JUDGED
+    scores = index.search(measured, K)[1]
+    batch_ms = 1e3 * (time.perf_counter() - start) / MEASURED
     best = min(times["p50"] for times in exact.values())
     return {
         "kind": kind,
@@ -115,7 +114,6 @@ def run(n_labels: int, dim: int, kind: str, deterministic: bool) -> dict[str, An
         "recall_at_5": float((scores >= wanted).mean()),
         "build_seconds": build_seconds,
         "load_seconds": load_seconds,
-        "deterministic": deterministic,
         "vector_bytes": vectors.nbytes,
         "index_bytes": sum(array.nbytes for array in state.values()),
         "settings": index.settings,
@@ -127,7 +125,7 @@ def report(runs: list[dict[str, Any]]) -> str:
         "# Search over labels",
         "",
         f"Best {K} labels, one query at a time, median milliseconds; `batch` is per query of one",
-        f"batch of {JUDGED:,} on {cores()} cores. `saved` is the index on disk, `vectors` what it"
+        f"batch of {MEASURED:,} on {cores()} cores. `saved` is the index on disk, `vectors` what it"
         " searches.",
         "",
         "| kind | labels x dim | exact | found | p99 | ratio | recall@5 | batch | build s | load s"
@@ -160,8 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--labels", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--dim", type=int, default=256)
-    parser.add_argument("--kind", default="quantised", choices=["quantised", "hnsw"])
-    parser.add_argument("--all-cores", action="store_true")
+    parser.add_argument("--kind", default="quantised", choices=["quantised", "projected"])
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "search.json"
@@ -169,7 +166,7 @@ def main() -> None:
     for count in options.labels:  # other sizes measured before stay
         this = {"kind": options.kind, "labels": count, "dim": options.dim}
         runs = [old for old in runs if {name: old[name] for name in this} != this]
-        runs.append(run(count, options.dim, options.kind, not options.all_cores))
+        runs.append(run(count, options.dim, options.kind))
     path.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
     (RESULTS / "search.md").write_text(report(runs), encoding="utf-8")
     print(report(runs))

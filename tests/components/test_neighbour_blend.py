@@ -16,8 +16,9 @@ from labelspace.components.neighbour_blend import (
 from labelspace.errors import ModelFormatError
 from labelspace.metrics.ranking import evaluate
 from labelspace.ranking import Ranking
-from labelspace.search.inner_product import build_index
-from labelspace.search.voters import SHARPNESS, Voters
+from labelspace.search.build import build_index
+from labelspace.search.neighbours.compressed import CompressedExamples
+from labelspace.search.neighbours.voting import SHARPNESS
 
 DIM, LABELS, NEIGHBOURS = 12, 20, 8
 
@@ -44,7 +45,7 @@ def make(n, seed, signal):
 def fitted(signal, neighbours=NEIGHBOURS):
     points, _, Y, vectors = make(2000, 2, signal)
     held, queries, Y_held, _ = make(1500, 3, signal)
-    voters = Voters.build(dense, csr_matrix(points), Y, seed=0) if neighbours else None
+    voters = CompressedExamples.build(dense, csr_matrix(points), Y, seed=0) if neighbours else None
     model = NeighbourBlend(build_index(vectors, kind="exact"), voters, neighbours)
 
     def score(labels, scores):
@@ -107,7 +108,9 @@ def test_what_has_no_validation_cut_votes_a_little():
     points, queries, Y, vectors = make(300, 2, 1.0)
     index = build_index(vectors, kind="exact")
     assert NeighbourBlend(index, None, 0).parameters.neighbour_share == 0
-    model = NeighbourBlend(index, Voters.build(dense, csr_matrix(points), Y, seed=0), NEIGHBOURS)
+    model = NeighbourBlend(
+        index, CompressedExamples.build(dense, csr_matrix(points), Y, seed=0), NEIGHBOURS
+    )
     assert model.parameters.neighbour_share == DEFAULT_SHARE
     labels, p = model.rank(points[:3], queries[:3], 4)
     near, cosines = model.voters.nearest(points[:3], NEIGHBOURS)
@@ -156,7 +159,7 @@ def dense_blend(voters, vectors, neighbours, parameters, queries, label_vectors)
 @pytest.fixture(scope="module")
 def voters():
     points, _, Y, _ = make(700, 0, 1.0)
-    found = Voters.build(dense, csr_matrix(points), Y, seed=0)
+    found = CompressedExamples.build(dense, csr_matrix(points), Y, seed=0)
     found.probes = len(found.centres)
     return found
 

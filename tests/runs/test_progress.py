@@ -75,10 +75,10 @@ def test_compilation_is_said_once_and_only_for_our_loops():
     with compilation_said(said.append):
         compiled("elsewhere")(1, 2)
         assert said == []
-        compiled("labelspace.search.votes")(1, 2)
-        compiled("labelspace.search.votes")(1.0, 2.0)
+        compiled("labelspace.search.neighbours.voting")(1, 2)
+        compiled("labelspace.search.neighbours.voting")(1.0, 2.0)
     assert said == [COMPILING]
-    compiled("labelspace.search.votes")(1, 2)
+    compiled("labelspace.search.neighbours.voting")(1, 2)
     assert said == [COMPILING]
 
 

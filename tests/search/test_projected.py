@@ -1,4 +1,4 @@
-"""Search by a short list from fewer dimensions: recall, the same bits, and when it is chosen."""
+"""Search by candidates from fewer dimensions: recall, the same bits, and when it is chosen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labelspace.errors import StoreError
-from labelspace.search.inner_product import build_index, restore_index
+from labelspace.search.build import build_index, restore_index
 from labelspace.search.projected import ProjectedIndex, leading_directions
 
 
@@ -45,12 +45,12 @@ def test_directions_are_orthonormal_and_the_largest_come_first(data):
     assert energy[:8].sum() > 0.9 * energy.sum()
 
 
-def test_the_short_list_is_the_best_by_projected_score(data):
+def test_candidates_are_the_best_by_projected_score(data):
     vectors, _, queries = data
-    index = ProjectedIndex(vectors, np.eye(64)[:5], short=37)
-    # As the 8-bit codes have it: within half a step of the vectors in each dimension.
-    coded = index.codes * index.steps
-    assert (np.abs(coded - vectors[:, :5]) <= 0.501 * index.steps).all()
+    index = ProjectedIndex(vectors, np.eye(64)[:5], rerank_size=37)
+    # The 8-bit codes are within half a unit of the vectors in each dimension.
+    coded = index.codes * index.scales
+    assert (np.abs(coded - vectors[:, :5]) <= 0.501 * index.scales).all()
     projected = queries[:, :5] @ coded.T
     for row, labels in enumerate(index._candidates(queries[:20], 5)):
         worst = projected[row, labels].min()
@@ -68,9 +68,9 @@ def test_alone_and_in_a_batch_a_query_gets_the_same_bits(data):
         assert np.array_equal(one_score[0], scores[row])
 
 
-def test_more_labels_wanted_than_the_short_list_holds(data):
+def test_more_labels_wanted_than_are_reranked(data):
     vectors, _, queries = data
-    index = ProjectedIndex(vectors, np.eye(64)[:20], short=10)
+    index = ProjectedIndex(vectors, np.eye(64)[:20], rerank_size=10)
     labels = index.search(queries, 50)[0]
     assert (labels >= 0).all()
     assert ProjectedIndex(vectors[:3], np.eye(64), 10).search(queries, 5)[0][:, 3:].max() == -1
@@ -89,7 +89,7 @@ def test_state_answers_the_same_and_must_fit(data):
 
 def test_auto_takes_it_where_it_pays(data, monkeypatch):
     vectors, tuning, _ = data
-    monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", 0)
+    monkeypatch.setattr("labelspace.search.build._EXACT_PRODUCTS", 0)
     assert build_index(vectors, queries=tuning).kind == "projected"
     rng = np.random.default_rng(0)  # no direction leads: nothing can be left out
     flat = rng.standard_normal((2000, 64)).astype(np.float32)

@@ -11,10 +11,10 @@ from scipy.sparse import csr_matrix
 from labelspace.errors import MissingExtraError
 from labelspace.methods.registry import method_class
 from labelspace.runs.callbacks import Callback
-from labelspace.search import inner_product
-from labelspace.search.inner_product import build_index
-from labelspace.search.lorentz import build_neighbours as build_points
-from labelspace.search.neighbours import build_neighbours
+from labelspace.search import build
+from labelspace.search.build import build_index
+from labelspace.search.geometry.build import build_neighbours as build_points
+from labelspace.search.neighbours.build import build_neighbours
 from support.planted import planted
 
 
@@ -32,7 +32,6 @@ class NothingTrained(Callback):
     ("name", "params"),
     [
         ("dxml", {"search": "quantised"}),
-        ("dxml", {"search": "hnsw"}),
         ("hyperbolic", {"search": "codes"}),
     ],
 )
@@ -43,8 +42,8 @@ def test_a_search_that_needs_faiss_is_refused_before_training(name, params):
 
 @pytest.mark.parametrize("name", ["dxml", "glas", "neuralxc"])
 def test_data_that_will_need_faiss_are_refused_before_training(name, monkeypatch):
-    monkeypatch.setattr(inner_product, "_MOST_PROJECTED", 5)
-    monkeypatch.setattr(inner_product, "_EXACT_PRODUCTS", 10)
+    monkeypatch.setattr(build, "_MOST_PROJECTED", 5)
+    monkeypatch.setattr(build, "_EXACT_PRODUCTS", 10)
     with pytest.raises(MissingExtraError, match=r"labelspace\[neural\]"):
         method_class(name)().fit(*planted(), callbacks=[NothingTrained()])
 

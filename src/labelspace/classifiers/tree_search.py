@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
-from labelspace._core.top_k import keep_best
+from labelspace._core.top_k import keep_best, pop, push
 from labelspace.classifiers.tree_networks import Networks, network_margins
 from labelspace.classifiers.tree_weights import HINGE_SLOPE, Linear, linear_margins
 from labelspace.labels.tree import LabelTree
@@ -117,7 +117,7 @@ def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ign
     heap[0], sums[0], size = 0, 0.0, 1
     while size and not (filled == k and sums[0] < logs[k - 1]):
         node, above = heap[0], sums[0]
-        size = _pop(heap, sums, size)
+        size = pop(sums, heap, size)
         scored += 1
         first = model.first_child[node]
         for n in range(_score_children(x, model, node, search.hinge, edges)):
@@ -130,7 +130,7 @@ def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ign
             if model.first_child[child] == model.first_child[child + 1]:
                 filled = keep_best(log, model.label[child], logs, labels, filled)
             else:
-                size = _push(child, log, heap, sums, size)
+                size = push(log, child, sums, heap, size)
     return scored
 
 
@@ -210,34 +210,6 @@ def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-de
 def _log_sigmoid(margin):  # type: ignore[no-untyped-def]
     """The logarithm of the probability: at most the margin, and at most 0."""
     return -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
-
-
-@njit(cache=True, nogil=True)
-def _push(node, value, heap, sums, size):  # type: ignore[no-untyped-def]
-    place = size
-    while place and sums[(place - 1) >> 1] < value:
-        above = (place - 1) >> 1
-        heap[place], sums[place] = heap[above], sums[above]
-        place = above
-    heap[place], sums[place] = node, value
-    return size + 1
-
-
-@njit(cache=True, nogil=True)
-def _pop(heap, sums, size):  # type: ignore[no-untyped-def]
-    """Take the first away; returns the new size."""
-    size -= 1
-    node, value, place = heap[size], sums[size], 0
-    while True:
-        below = 2 * place + 1
-        if below + 1 < size and sums[below + 1] > sums[below]:
-            below += 1
-        if below >= size or sums[below] <= value:
-            break
-        heap[place], sums[place] = heap[below], sums[below]
-        place = below
-    heap[place], sums[place] = node, value
-    return size
 
 
 @njit(cache=True, nogil=True)

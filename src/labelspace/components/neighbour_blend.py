@@ -21,7 +21,8 @@ from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
 from labelspace.search.index import InnerProductIndex, dot
-from labelspace.search.voters import SHARPNESS, Voters
+from labelspace.search.neighbours.compressed import CompressedExamples
+from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
 
 NEIGHBOUR_SHARES = (0.0, 0.15, 0.3, 0.4, 0.5, 0.6)  # values of w that are tried
 DEFAULT_SHARE = 0.3  # w without a hold-out
@@ -61,7 +62,7 @@ class NeighbourBlend:
     ----------
     index : InnerProductIndex
         Finds labels by the method's own score.
-    voters : Voters or None
+    voters : CompressedExamples or None
         The training examples.
     neighbours : int
         Examples that vote.
@@ -71,7 +72,7 @@ class NeighbourBlend:
     def __init__(
         self,
         index: InnerProductIndex,
-        voters: Voters | None,
+        voters: CompressedExamples | None,
         neighbours: int,
         parameters: BlendParameters | None = None,
     ) -> None:
@@ -202,47 +203,15 @@ def blended(logit, votes, parameters, added):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def cast_votes(near, cosines, indptr, indices, spare):  # type: ignore[no-untyped-def]
-    """Return labels and weights of the votes of near examples, and how many there are.
-
-    Each example votes for all of its labels; the weights of the examples sum to 1. The arrays have
-    `spare` more places, of weight 0.
-    """
-    total, most = 0.0, spare
-    for n in range(len(near)):
-        if near[n] >= 0:
-            total += np.exp(SHARPNESS * (cosines[n] - cosines[0]))
-            most += indptr[near[n] + 1] - indptr[near[n]]
-    voted, weights, count = np.empty(most, np.int64), np.zeros(most), 0
-    for n in range(len(near)):
-        if near[n] >= 0:
-            weight = np.exp(SHARPNESS * (cosines[n] - cosines[0])) / total
-            for cell in range(indptr[near[n]], indptr[near[n] + 1]):
-                voted[count], weights[count] = indices[cell], weight
-                count += 1
-    return voted, weights, count
-
-
-@njit(cache=True, nogil=True)
 def _blend_rows(  # type: ignore[no-untyped-def]
     rows, cosines, indptr, indices, parameters, queries, vectors, candidates, labels, scores
 ):
     """Write the best labels of each row and their scores; the arguments are those of `blend`."""
-    spare = candidates.shape[1]
     for row in range(len(rows)):
-        # The votes of all neighbours; each candidate adds one of weight 0.
-        voted, weights, count = cast_votes(rows[row], cosines[row], indptr, indices, spare)
-        for label in candidates[row]:
-            if label >= 0:
-                voted[count] = label
-                count += 1
-        order = np.argsort(voted[:count], kind="mergesort")
-        filled = place = 0
-        while place < count:
-            label, votes = voted[order[place]], 0.0
-            while place < count and voted[order[place]] == label:
-                votes += weights[order[place]]
-                place += 1
-            logit = np.float64(dot(queries[row], vectors[label]))
-            score = blended(logit, votes, parameters, 0.0)
-            filled = keep_best(score, label, scores[row], labels[row], filled)
+        weights = softmax_weights(rows[row], cosines[row])
+        voted, votes = votes_by_label(rows[row], weights, candidates[row], indptr, indices)
+        filled = 0
+        for place in range(len(voted)):
+            logit = np.float64(dot(queries[row], vectors[voted[place]]))
+            score = blended(logit, votes[place], parameters, 0.0)
+            filled = keep_best(score, voted[place], scores[row], labels[row], filled)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelspace.maps.disk import polar
-from labelspace.search.lorentz import build_neighbours
+from labelspace.search.geometry.build import build_neighbours
 
 RECALL = 0.95  # of the true nearest labels, for models with many
 _ROUNDS = 40  # of turning labels towards their nearest; more bring little

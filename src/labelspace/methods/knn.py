@@ -17,7 +17,7 @@ from labelspace.data.dataset import Features
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.ranking import Ranking
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.sparse import SparseNeighbours
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy

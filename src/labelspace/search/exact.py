@@ -9,18 +9,14 @@ from numba import njit
 
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
-from labelspace.search.index import QUERY_BLOCK, InnerProductIndex, dot
+from labelspace.search.index import MARGIN, QUERY_BLOCK, InnerProductIndex, dot
 
-_LABEL_BLOCK = 16_384
-BLOCK_BYTES = 4 * QUERY_BLOCK * _LABEL_BLOCK  # of the products that are in memory at once
+_LABEL_BLOCK = 16_384  # labels per matrix product
+BLOCK_BYTES = 4 * QUERY_BLOCK * _LABEL_BLOCK  # bytes of the products that are in memory at once
 
-# Up to here a plain loop. BLAS would gain by all its threads alone, and these wait on one another
+# Up to here a plain loop: BLAS is quicker only on several threads, and these wait on one another
 # for milliseconds when the machine is busy, as a server is.
 _FEW_QUERIES = 4
-
-# Matrix multiplication rounds otherwise than the final scoring: a label that it ranks a little
-# below place k may belong above it.
-_MARGIN = 8
 
 
 class ExactIndex(InnerProductIndex):
@@ -32,7 +28,7 @@ class ExactIndex(InnerProductIndex):
         return {}
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        shape = (len(queries), min(k + _MARGIN, len(self.vectors)))
+        shape = (len(queries), min(k + MARGIN, len(self.vectors)))
         labels = np.full(shape, -1, np.int32)
         scores = np.full(shape, -np.inf, np.float32)
         if len(queries) <= _FEW_QUERIES:
@@ -45,7 +41,7 @@ class ExactIndex(InnerProductIndex):
 
 
 def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndarray) -> None:
-    """Take products with the labels from `first` on into the best so far."""
+    """Merge products with the labels from `first` on into the best so far."""
 
     def block(start: int, stop: int) -> None:
         _keep_best_of(products[start:stop], first, labels[start:stop], scores[start:stop])

@@ -1,4 +1,4 @@
-"""faiss, where it is installed, and on how many threads it runs."""
+"""Loading of faiss, where it is installed, and the number of threads it runs on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from labelspace.errors import MissingExtraError
 
 
 def load_faiss() -> Any:
+    """Return the module; raise MissingExtraError if it is not installed."""
     try:
         import faiss
     except ImportError as error:
@@ -21,7 +22,7 @@ def load_faiss() -> Any:
 
 
 def has_faiss() -> bool:
-    """Whether faiss can be used."""
+    """Return whether faiss can be used."""
     try:
         load_faiss()
     except MissingExtraError:
@@ -31,7 +32,7 @@ def has_faiss() -> bool:
 
 @contextmanager
 def faiss_threads(count: int) -> Iterator[None]:
-    """Run faiss on so many threads, then on as many as before."""
+    """Run faiss on `count` threads, then on as many as before."""
     faiss = load_faiss()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(count)

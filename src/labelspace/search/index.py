@@ -1,4 +1,4 @@
-"""What exact and approximate search over label vectors share: short list first, then exact scores.
+"""What exact and approximate search over label vectors share: candidates first, then exact scores.
 
 An index proposes candidates in whatever arithmetic is quick; one compiled loop then scores them in
 float32 and orders them. So a query gets the same labels and the same bits alone and in a batch.
@@ -7,6 +7,7 @@ float32 and orders them. So a query gets the same labels and the same bits alone
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,21 +15,31 @@ from numba import njit
 
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
-from labelspace.errors import InputError, ParameterError
+from labelspace.errors import InputError, ParameterError, StoreError
 
 QUERY_BLOCK = 1024  # bounds the memory of a search: candidates and scores of this many queries
-TUNED_K = 5  # approximate search is tuned to find so many labels a query
+TUNED_K = 5  # k at which the recall of label indexes is tuned
+
+# Further candidates: what finds them rounds otherwise than the final scoring, so that a label a
+# little below place k may belong above it.
+MARGIN = 8
 
 
 class InnerProductIndex(ABC):
     """Finds the labels whose vectors have the largest inner product with a query.
 
-    vectors   (labels, dimension) float32, kept by reference; they may be a read-only memory map
-    recall    the share of the true best 5 that is found, measured on sample queries
-    settings  what the index was built with
+    Attributes
+    ----------
+    vectors : ndarray of shape (labels, dimension)
+        float32, kept by reference; they may be a read-only memory map.
+    recall : float
+        Share of the true best labels that is found, measured on sample queries.
+    settings : dict
+        What the index was built with.
     """
 
     kind: ClassVar[str]
+    by_distance: ClassVar[bool] = False
 
     def __init__(self, vectors: np.ndarray) -> None:
         self.vectors = vectors
@@ -36,9 +47,28 @@ class InnerProductIndex(ABC):
         self.settings: dict[str, int] = {}
 
     def search(self, queries: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labels of each query as (labels (n, k) int64, scores (n, k) float32).
+        """Return the k best labels of each query.
 
-        Best first, equal scores by label id; -1 and -inf pad a row that has fewer than k labels.
+        Parameters
+        ----------
+        queries : array-like of shape (n, dimension)
+            Finite numbers.
+        k : int
+            Number of labels per query.
+
+        Returns
+        -------
+        labels : ndarray of shape (n, k)
+            int64, best first, equal scores by label id; -1 where there are fewer than k labels.
+        scores : ndarray of shape (n, k)
+            float32 inner products; -inf where there are fewer than k labels.
+
+        Raises
+        ------
+        InputError
+            If the queries are not finite numbers of the vectors' dimension.
+        ParameterError
+            If k is smaller than 1.
         """
         if k < 1:
             raise ParameterError(f"k={k}: expected an integer of at least 1")
@@ -55,11 +85,11 @@ class InnerProductIndex(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """All of the index but the vectors, as flat arrays for `restore_index`."""
+        """Return all of the index but the vectors, as arrays for `restore_index`."""
 
     @abstractmethod
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        """(n, k or more) int32 label ids that hold the best k, in any order; -1 pads at the end."""
+        """Return (n, k or more) int32 ids that hold the best k, in any order; -1 pads."""
 
     def _rank(
         self, queries: np.ndarray, candidates: np.ndarray, labels: np.ndarray, scores: np.ndarray
@@ -72,7 +102,7 @@ class InnerProductIndex(ABC):
 
 
 def checked_rows(rows: Any, name: str, dim: int | None = None) -> np.ndarray:
-    """Rows as a C-ordered float32 array of finite numbers; anything else is an InputError."""
+    """Return rows as a C-ordered float32 array; raise InputError unless all are finite."""
     try:
         array = np.ascontiguousarray(rows, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -86,9 +116,29 @@ def checked_rows(rows: Any, name: str, dim: int | None = None) -> np.ndarray:
     return array
 
 
+def stored_kind(kind: str) -> np.ndarray:
+    """Return the kind of an index as an array of its letters, which model files can hold."""
+    return np.frombuffer(kind.encode(), np.uint8)
+
+
+def kind_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return the kind of the index whose `state` the arrays are; an exact one has no arrays."""
+    if not arrays:
+        return "exact"
+    if "kind" not in arrays or arrays["kind"].dtype != np.uint8:
+        raise StoreError("the search index has no kind: it is of an older version, train it again")
+    return arrays["kind"].tobytes().decode("ascii", "replace")
+
+
+def unknown_kind(kind: str) -> StoreError:
+    """Return the error that a stored index is of a kind that this version does not have."""
+    return StoreError(f"the search index is of kind {kind!r}, which is unknown: train it again")
+
+
 # Sums may be reordered, or the loop would not use vector instructions.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def dot(one, other):  # type: ignore[no-untyped-def]
+    """Return the inner product in float32."""
     total = np.float32(0.0)
     for j in range(len(one)):
         total += one[j] * other[j]
@@ -97,7 +147,7 @@ def dot(one, other):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _score(queries, vectors, candidates, labels, scores):  # type: ignore[no-untyped-def]
-    """The only place where scores that users see are computed."""
+    """Score candidates: the only place where scores that users see are computed."""
     for row in range(len(queries)):
         filled = 0
         for label in candidates[row]:

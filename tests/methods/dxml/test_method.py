@@ -18,7 +18,7 @@ from labelspace.methods.dxml.method import DXML
 from labelspace.methods.dxml.objective import Partners, targets
 from labelspace.methods.dxml.targets import place_labels
 from labelspace.metrics.ranking import evaluate
-from labelspace.search import neighbours as search
+from labelspace.search.neighbours import build as search
 from support.fitted import restored
 from support.planted import planted
 
@@ -61,7 +61,6 @@ def precision(model, X, Y):
         {"reduced_dim": 6},
         {"reduced_dim": 6, "hidden": ()},
         {"search": "clusters", "clusters": 12, "probes": 6},
-        {"search": "hnsw"},
         {"validation": 0.0},
         {"neighbours": 7, "power": 0.0},
     ],

@@ -72,7 +72,6 @@ def test_the_loss_is_that_of_section_2_4(data):
         {"predict_by": "both"},
         {"ensemble": 3},
         {"search": "cells"},
-        {"search": "lift"},
         {"keep": 0.8, "feature_damping": 20.0},
         {"validation": 0.0},
     ],

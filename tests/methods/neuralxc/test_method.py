@@ -19,7 +19,7 @@ from labelspace.metrics.ranking import evaluate
 from labelspace.nn.trainer import Batch, Trainer
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History
-from labelspace.search.inner_product import build_index
+from labelspace.search.build import build_index
 from support.fitted import resolved
 from support.planted import planted
 
@@ -164,7 +164,7 @@ def test_a_short_list_gives_the_exact_ranking_where_it_covers_it():
     exact = model.predict(X, 5)
     vectors, queries = model._vectors(), model._queries(unit_rows(X))
     short = build_index(vectors, kind="projected", recall=0.9, queries=queries)
-    short.short = 30  # of 60 labels
+    short.rerank_size = 30  # of 60 labels
     model.blend_.index = short
     found = model.predict(X, 5)
     covered = (np.sort(found.labels, axis=1) == np.sort(exact.labels, axis=1)).all(axis=1)

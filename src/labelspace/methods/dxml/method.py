@@ -54,10 +54,10 @@ from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
 from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
+from labelspace.search.build import check_search
 from labelspace.search.faiss import load_faiss
-from labelspace.search.inner_product import check_search
-from labelspace.search.neighbours import KINDS, build_neighbours, neighbour_bytes
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.build import KINDS, build_neighbours, neighbour_bytes
+from labelspace.search.neighbours.sparse import SparseNeighbours
 
 BY_TARGETS = ("smooth-l1", "contrastive", "triplet")
 
@@ -219,7 +219,7 @@ class DXML(Method):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.search in ("quantised", "hnsw"):
+        if self.search == "quantised":
             load_faiss()
         if self.reduced_dim is not None and self.loss in BY_TARGETS:
             raise ParameterError(

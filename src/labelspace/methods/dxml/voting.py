@@ -25,13 +25,10 @@ from labelspace.nn.encoder import unit_array
 from labelspace.ranking import Ranking
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.neighbours import (
-    ClusterIndex,
-    extend_neighbours,
-    rank_votes,
-    restore_neighbours,
-)
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.build import extend_neighbours, restore_neighbours
+from labelspace.search.neighbours.clusters import ClusterIndex
+from labelspace.search.neighbours.sparse import SparseNeighbours
+from labelspace.search.neighbours.voting import rank_votes
 
 UNCALIBRATED = Calibration(eps=VOTE_EPS)  # shares of votes as they are
 _NEIGHBOURS = (5, 10, 15, 20, 30, 50, 100)
@@ -109,10 +106,11 @@ class Voters:
         """Return the k best labels (n, k) and their shares of the votes among `find`."""
         near, similarity = near[:, :, : rule.neighbours], similarity[:, :, : rule.neighbours]
         n_learners = len(self.indexes)
-        powers, says = [rule.power] * n_learners, [(1.0 - rule.raw) / n_learners] * n_learners
+        powers = [rule.power] * n_learners
+        weights = [(1.0 - rule.raw) / n_learners] * n_learners
         if near.shape[1] > n_learners:
-            powers, says = [*powers, RAW_POWER], [*says, rule.raw]
-        return rank_votes(near, similarity, np.array(powers), self.Y, k, np.array(says))
+            powers, weights = [*powers, RAW_POWER], [*weights, rule.raw]
+        return rank_votes(near, similarity, np.array(powers), self.Y, k, np.array(weights))
 
     def rank(self, queries: Sequence[np.ndarray], X: csr_matrix | None, k: int) -> Ranking:
         """Return the k best labels of points given per learner, scored by calibrated votes."""
@@ -168,7 +166,7 @@ class Voters:
     def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> Voters:
         """Return voters with further examples appended; Y may have more labels."""
         indexes = [
-            extend_neighbours(index, np.vstack([index.vectors, rows]), self.rule.neighbours)
+            extend_neighbours(index, np.vstack([index.vectors, rows]))
             for index, rows in zip(self.indexes, points, strict=True)
         ]
         raw = None if self.raw is None else self.raw.extended(X)

@@ -64,10 +64,10 @@ from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser, RowTable
 from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
+from labelspace.search.build import build_index, check_search, index_bytes, restore_index
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
+from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 from labelspace.search.tuning import TYPICAL, evenly
-from labelspace.search.voters import Voters, voter_bytes
 
 
 class GLaS(Method):
@@ -241,7 +241,7 @@ class GLaS(Method):
         queries = None if z is None else self._queries(z)
         voters = None
         if self.params_.neighbours:
-            voters = Voters.build(self.embed, X, Y, self.params_.seed, z)
+            voters = CompressedExamples.build(self.embed, X, Y, self.params_.seed, z)
         typical = None
         if queries is not None:  # examples of training, too, where few were cut off
             more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
@@ -402,7 +402,7 @@ class GLaS(Method):
         self.counts_ = TrainingCounts(**with_prefix("counts.", arrays))
         self.blend_ = NeighbourBlend(
             index,
-            Voters.restore(voters, *self.table_.weight.shape) if voters else None,
+            CompressedExamples.restore(voters, *self.table_.weight.shape) if voters else None,
             self.params_.neighbours,
             BlendParameters.restore(arrays["blend"]),
         )
@@ -428,5 +428,5 @@ class GLaS(Method):
             widest = max(*params["hidden"], dim) if params["hidden"] else dim
             needs["points of all examples, for label centroids"] = 8 * shape.points * widest
         if params["neighbours"]:
-            needs["training examples that vote"] = voter_bytes(shape.points)
+            needs["training examples that vote"] = compressed_bytes(shape.points)
         return needs

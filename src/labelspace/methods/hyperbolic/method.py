@@ -58,8 +58,8 @@ from labelspace.nn.trainer import TorchOptimiser, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
-from labelspace.search.lorentz import build_neighbours, restore_neighbours
-from labelspace.search.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
+from labelspace.search.geometry.build import build_neighbours, restore_neighbours
+from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 
 MAX_HELD_OUT = 2000  # scoring them looks at all examples, after every epoch
 QUERIES_AT_A_TIME = 4096  # bounds the memory that votes take
@@ -368,6 +368,8 @@ class Hyperbolic(Method):
 
         own  rows of Y that the queries are, which do not vote for themselves; None: they are others
         """
+        # Sums of sparse matrices instead of `search.neighbours.voting`: distances to the labels
+        # are added to the votes, in float64.
         of_labels = {"examples": 0.0, "labels": 1.0, "both": self.params_.labels_share}[
             self.params_.predict_by
         ]

@@ -20,7 +20,7 @@ from labelspace.methods.hyperbolic.space import Space
 from labelspace.nn import losses
 from labelspace.nn.sampling import CandidateSampler
 from labelspace.nn.trainer import Batch
-from labelspace.search.points import ExactNeighbours
+from labelspace.search.geometry.points import ExactNeighbours
 
 if TYPE_CHECKING:
     from labelspace.methods.hyperbolic.method import Hyperbolic

@@ -54,9 +54,9 @@ from labelspace.nn.encoder import unit_array
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
-from labelspace.search.inner_product import build_index, check_search, index_bytes, restore_index
+from labelspace.search.build import build_index, check_search, index_bytes, restore_index
+from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 from labelspace.search.tuning import TYPICAL, evenly
-from labelspace.search.voters import Voters, voter_bytes
 
 FEW_EXAMPLES = 10_000
 LABEL_PACE = 0.05
@@ -251,7 +251,7 @@ class NeuralXC(Method):
         )
         voters = None
         if self.params_.neighbours:
-            voters = Voters.build(self._points, X, Y, self.params_.seed, points)
+            voters = CompressedExamples.build(self._points, X, Y, self.params_.seed, points)
         self.blend_ = NeighbourBlend(index, voters, self.params_.neighbours)
         if valid is None or queries is None or points is None:
             return
@@ -319,7 +319,7 @@ class NeuralXC(Method):
         width = len(networks) * _layers(vars(self.params_)).outputs[-1]
         self.blend_ = NeighbourBlend(
             restore_index(vectors, with_prefix("index.", arrays)),
-            Voters.restore(voters, len(vectors), width) if voters else None,
+            CompressedExamples.restore(voters, len(vectors), width) if voters else None,
             self.params_.neighbours,
             BlendParameters.restore(arrays["blend"]),
         )
@@ -342,7 +342,7 @@ class NeuralXC(Method):
             "the search index": index_bytes(shape.labels, many * (outputs[0] + 1)),
         }
         if params["neighbours"]:
-            needs["training examples that vote"] = voter_bytes(shape.points)
+            needs["training examples that vote"] = compressed_bytes(shape.points)
         return needs
 
 

@@ -72,7 +72,7 @@ from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
-from labelspace.search.voters import Voters, voter_bytes
+from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 
 
 class TreeSpace(Method):
@@ -294,7 +294,7 @@ class TreeSpace(Method):
         voters = None
         if self.params_.neighbours:
             near = None if held is None else held[0]
-            voters = Voters.build(self.embed, X, Y, self.params_.seed, near)
+            voters = CompressedExamples.build(self.embed, X, Y, self.params_.seed, near)
         self.blend_ = TreeBlend(self._index(), voters, self.params_.neighbours)
         self.companion_: LinearCompanion | None = None
         if valid is None or held is None:
@@ -395,7 +395,9 @@ class TreeSpace(Method):
             *(self.n_labels_, self.params_.beam or 0),
         )
         kept = with_prefix("voters.", arrays)
-        voters = Voters.restore(kept, self.n_labels_, self.params_.width) if kept else None
+        voters = (
+            CompressedExamples.restore(kept, self.n_labels_, self.params_.width) if kept else None
+        )
         self.blend_ = TreeBlend(
             index, voters, self.params_.neighbours, BlendParameters.restore(arrays["blend"])
         )
@@ -419,7 +421,7 @@ class TreeSpace(Method):
             "scores of a batch": numbers * 4 * batch * 8 * params["n_negatives"],
         }
         if params["neighbours"]:
-            needs["training examples that vote"] = voter_bytes(shape.points)
+            needs["training examples that vote"] = compressed_bytes(shape.points)
         if params["linear_tree"]:
             tree = method_class(TREE_METHOD)
             needs["linear classifiers along the tree"] = companion_bytes(tree, shape)

@@ -19,7 +19,7 @@ from labelspace.methods.treespace.geometry import Geometry
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.search_loops import close_rows, rank_rows
 from labelspace.methods.treespace.vectors import Layout
-from labelspace.search.voters import Voters
+from labelspace.search.neighbours.compressed import CompressedExamples
 
 LEANS = (0.25, 0.5, 1.0, 1.5)
 LEAN_COST = 0.1  # most that leaning may cost of the validation score, in percent
@@ -204,7 +204,7 @@ class TreeBlend(NeighbourBlend):
     def __init__(
         self,
         index: TreeIndex,
-        voters: Voters | None,
+        voters: CompressedExamples | None,
         neighbours: int,
         parameters: BlendParameters | None = None,
     ) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from labelspace._core.top_k import keep_best
+from labelspace._core.top_k import keep_best, pop, push
 from labelspace.components.calibration import EPS, PATH_EPS
-from labelspace.components.neighbour_blend import blended, cast_votes
+from labelspace.components.neighbour_blend import blended
 from labelspace.search.index import dot
+from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
 
 
 @njit(cache=True, nogil=True)
@@ -17,6 +18,7 @@ def rank_rows(  # type: ignore[no-untyped-def]
     node_of, near, cosines, y_ends, y, parameters, lean, short, beam, labels, scores, scored,
 ):  # fmt: skip
     likeliest, their = np.empty(short, np.int64), np.empty(short)
+    none = np.empty(0, np.int64)  # no other labels to count
     for row in range(len(queries)):
         query = queries[row]
         if beam < 0:
@@ -27,7 +29,8 @@ def rank_rows(  # type: ignore[no-untyped-def]
                 *(query, space, down_ends, down, up_ends, label),
                 *(beam, their, likeliest),
             )
-        voted, votes = _count_votes(near[row], cosines[row], y_ends, y)
+        weights = softmax_weights(near[row], cosines[row])
+        voted, votes = votes_by_label(near[row], weights, none, y_ends, y)
         place = np.full(len(voted), -1, np.int64)
         missing = np.empty(len(voted), np.int64)
         n_missing = 0
@@ -94,8 +97,7 @@ def _best_first(  # type: ignore[no-untyped-def]
     seen, n_seen = np.empty(64, np.int64), 0  # nodes with several parents that were opened
     while size > 0:
         p, node = heap_p[0], heap[0]
-        size -= 1
-        _sift_down(heap_p, heap, size)
+        size = pop(heap_p, heap, size)
         if filled == k and p < best[k - 1]:
             break
         if up_ends[node + 1] - up_ends[node] > 1:
@@ -125,7 +127,7 @@ def _best_first(  # type: ignore[no-untyped-def]
                 if size == len(heap):
                     heap = np.concatenate((heap, np.empty_like(heap)))
                     heap_p = np.concatenate((heap_p, np.empty_like(heap_p)))
-                size = _sift_up(heap_p, heap, size, reached, child)
+                size = push(reached, child, heap_p, heap, size)
     return filled, scored
 
 
@@ -135,32 +137,6 @@ def _contains(items, count, item):  # type: ignore[no-untyped-def]
     for i in range(count):
         found = found or items[i] == item
     return found
-
-
-@njit(cache=True, nogil=True)
-def _sift_up(values, items, size, value, item):  # type: ignore[no-untyped-def]
-    """Push an entry onto the heap; return the new size."""
-    at = size
-    while at > 0 and values[(at - 1) // 2] < value:
-        values[at], items[at] = values[(at - 1) // 2], items[(at - 1) // 2]
-        at = (at - 1) // 2
-    values[at], items[at] = value, item
-    return size + 1
-
-
-@njit(cache=True, nogil=True)
-def _sift_down(values, items, size):  # type: ignore[no-untyped-def]
-    """Restore the heap after its first entry was removed: the last one replaces it."""
-    value, item, at = values[size], items[size], 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and values[child + 1] > values[child]:
-            child += 1
-        if values[child] <= value:
-            break
-        values[at], items[at] = values[child], items[child]
-        at = child
-    values[at], items[at] = value, item
 
 
 @njit(cache=True, nogil=True)
@@ -201,17 +177,6 @@ def _score_family(  # type: ignore[no-untyped-def]
             most = max(most, 1.0 if parent == 0 else p[np.searchsorted(family, parent)])
         p[i] = most * _odds(query, space, family[i])
     return family, p
-
-
-@njit(cache=True, nogil=True)
-def _count_votes(near, cosines, ends, labels):  # type: ignore[no-untyped-def]
-    """Return the labels of the near examples, each once, and their shares of the votes."""
-    cast, weights, count = cast_votes(near, cosines, ends, labels, 0)
-    voted = np.unique(cast)
-    votes = np.zeros(len(voted))
-    for c in range(count):
-        votes[np.searchsorted(voted, cast[c])] += weights[c]
-    return voted, votes
 
 
 @njit(cache=True, nogil=True)

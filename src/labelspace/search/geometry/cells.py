@@ -1,4 +1,4 @@
-"""Points in cells around some of them; a query looks into the nearest cells alone."""
+"""Points in cells around random ones of them; only the cells nearest to a query are searched."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import ClassVar, Self
 import numpy as np
 from numba import njit
 
-from labelspace._core.checks import kept_count
+from labelspace._core.checks import all_within, kept_count
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
-from labelspace.search.points import MARGIN, ExactNeighbours, NeighbourIndex, shares_found, spread
-from labelspace.search.tuning import measured, reaches
+from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex, spread
+from labelspace.search.index import MARGIN, stored_kind
 
 
 class CellNeighbours(NeighbourIndex):
-    """Points in cells around random ones of them; a query looks into the `probes` nearest cells.
+    """Points in cells around random ones of them; the `probes` nearest cells are searched.
 
     `points` are in the order of their cells: those of cell c are points[starts[c]:starts[c + 1]].
     """
@@ -27,7 +27,7 @@ class CellNeighbours(NeighbourIndex):
     def __init__(
         self, points: np.ndarray, geometry: str, centres: np.ndarray, cell_of: np.ndarray
     ) -> None:
-        """centres: ids of the points that cells lie around; cell_of: each point's cell."""
+        """Group points by cell; centres: ids of the centres; cell_of: the cell of each point."""
         order = np.argsort(cell_of, kind="stable")
         super().__init__(np.ascontiguousarray(points[order]), geometry)
         self.names, self.cell_of = order, cell_of
@@ -37,6 +37,7 @@ class CellNeighbours(NeighbourIndex):
 
     @classmethod
     def build(cls, points: np.ndarray, geometry: str, cells: int, seed: int) -> Self:
+        """Draw the centres of this number of cells and assign each point to the nearest."""
         drawn = np.random.default_rng(seed).choice(len(points), cells, replace=False)
         centres = np.sort(drawn)
         nearest, _ = ExactNeighbours(points[centres], geometry).search(points, 1)
@@ -44,18 +45,30 @@ class CellNeighbours(NeighbourIndex):
 
     @classmethod
     def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose `state` the arrays are."""
         centres, cell_of = arrays["centres"], arrays["cell_of"]
-        fits = len(cell_of) == len(points) and len(centres) > 0
-        for ids, limit in ((centres, len(points)), (cell_of, len(centres))):
-            fits = fits and (len(ids) == 0 or bool(ids.min() >= 0 and ids.max() < limit))
+        fits = (
+            centres.ndim == 1
+            and len(centres) > 0
+            and cell_of.shape == (len(points),)
+            and all_within(centres, 0, len(points))
+            and all_within(cell_of, 0, len(centres))
+        )
         if not fits:
-            raise StoreError("the search cells do not fit the points")
+            raise StoreError(
+                "the search cells do not fit the points: restore the model from a copy"
+            )
         index = cls(points, geometry, centres, cell_of)
         index.probes, index.recall = kept_count(arrays, "probes"), float(arrays["recall"][0])
         return index
 
+    def set_probes(self, probes: int) -> None:
+        """Search this number of cells per query."""
+        self.probes = probes
+
     def state(self) -> dict[str, np.ndarray]:
         return {
+            "kind": stored_kind(self.kind),
             "centres": self.centres,
             "cell_of": self.cell_of,
             "probes": np.array([self.probes]),
@@ -74,27 +87,6 @@ class CellNeighbours(NeighbourIndex):
 
         parallel_blocks(len(queries), block, block=16)
         return places
-
-
-def choose_probes(
-    index: CellNeighbours,
-    exact: ExactNeighbours,
-    queries: np.ndarray,
-    given: int,
-    k: int,
-    recall: float,
-) -> bool:
-    """Set the fewest probes that reach the recall; False if that took all cells."""
-    probes = 1
-    while True:
-        index.probes = min(probes, len(index.centres))
-        found = shares_found(index, exact, queries, k)
-        index.recall = measured(found, given)
-        if reaches(found, recall, given):
-            return True
-        if index.probes == len(index.centres):
-            return False
-        probes = max(probes + 1, round(1.3 * probes))
 
 
 @njit(cache=True, nogil=True)

@@ -2,8 +2,8 @@
 
 For one query x all three geometries rank points y by w_y |x - y|^2: w_y = 1 / (1 - |y|^2) in the
 Poincare ball, and 1 in flat space and on the sphere. Scans work on that in float32, by differences,
-since these keep their digits near the rim. Every short list is ranked again in float64, by one
-compiled loop: a query gets the same answer alone and in a batch.
+since these keep their digits near the rim. All candidates are reranked in float64, by one compiled
+loop: a query gets the same neighbours alone and in a batch.
 """
 
 from __future__ import annotations
@@ -17,22 +17,28 @@ from numba import njit
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError
-from labelspace.search.index import QUERY_BLOCK, checked_rows
+from labelspace.search.index import MARGIN, QUERY_BLOCK, checked_rows
 
 GEOMETRIES = ("hyperbolic", "euclidean", "spherical")
-MARGIN = 8  # float32 may rank a point a little below place k that belongs above it
-_TILE = 512  # points that stay in a core's cache while a block of queries passes over them
+_TILE = 512  # points; they stay in a core's cache while a block of queries is compared with them
 _SMALLEST_GAP = 1e-12  # of 1 - |y|^2, should a point lie on the rim
 
 
 class NeighbourIndex(ABC):
     """Finds the points nearest to a query.
 
-    points  (n, dim) float32; in the ball, on the unit sphere, or anywhere
-    recall  the share of the true nearest that is found, measured on sample queries
+    Attributes
+    ----------
+    points : ndarray of shape (n, dim)
+        float32; in the ball, on the unit sphere, or anywhere.
+    geometry : {"hyperbolic", "euclidean", "spherical"}
+        The space.
+    recall : float
+        Share of the true nearest that is found, measured on sample queries.
     """
 
     kind: ClassVar[str]
+    by_distance: ClassVar[bool] = True
 
     def __init__(self, points: np.ndarray, geometry: str) -> None:
         self.points, self.geometry = points, geometry
@@ -41,9 +47,28 @@ class NeighbourIndex(ABC):
         self.recall = 1.0
 
     def search(self, queries: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k nearest points of each query as (ids (n, k) int64, distances (n, k) float64).
+        """Return the k nearest points of each query.
 
-        Nearest first, equal distances by id; -1 and inf pad a row that has fewer than k points.
+        Parameters
+        ----------
+        queries : array-like of shape (n, dim)
+            Finite numbers.
+        k : int
+            Number of points per query.
+
+        Returns
+        -------
+        ids : ndarray of shape (n, k)
+            int64, nearest first, equal distances by id; -1 where there are fewer than k points.
+        distances : ndarray of shape (n, k)
+            float64; inf where there are fewer than k points.
+
+        Raises
+        ------
+        InputError
+            If the queries are not finite numbers of the points' dimension.
+        ParameterError
+            If k is smaller than 1.
         """
         if k < 1:
             raise ParameterError(f"k={k}: expected an integer of at least 1")
@@ -59,11 +84,11 @@ class NeighbourIndex(ABC):
 
     @abstractmethod
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        """(n, k or more) int64 places in `points` that hold the nearest k; -1 pads at the end."""
+        """Return (n, k or more) int64 places in `points` that hold the nearest k; -1 pads."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """All of the index but the points, as flat arrays for `restore_neighbours`."""
+        """Return all of the index but the points, as arrays for `restore_neighbours`."""
 
     def _rank(
         self, queries: np.ndarray, places: np.ndarray, ids: np.ndarray, spreads: np.ndarray
@@ -80,7 +105,7 @@ class NeighbourIndex(ABC):
 
 
 class ExactNeighbours(NeighbourIndex):
-    """Looks at every point, a tile at a time."""
+    """Compares every point, a tile at a time."""
 
     kind: ClassVar[str] = "exact"
 
@@ -97,40 +122,21 @@ class ExactNeighbours(NeighbourIndex):
         return places
 
 
-def recall_of(
-    index: NeighbourIndex, exact: NeighbourIndex, queries: np.ndarray, k: int
-) -> tuple[float, float]:
-    """Share of the true k nearest that the index finds, and its standard error."""
-    found = shares_found(index, exact, queries, k)
-    return float(found.mean()), float(found.std() / np.sqrt(max(1, len(found))))
-
-
-def shares_found(
-    index: NeighbourIndex, exact: NeighbourIndex, queries: np.ndarray, k: int
-) -> np.ndarray:
-    """(queries,) the share of its true k nearest that the index finds for each query.
-
-    By distance, not by id: of points that are equally near any will do.
-    """
-    k = min(k, len(exact.points))
-    wanted = exact.search(queries, k)[1][:, -1:]
-    return np.asarray((index.search(queries, k)[1] <= wanted).mean(axis=1))
-
-
 def point_weights(points: np.ndarray, geometry: str) -> np.ndarray:
+    """Return the weights w_y of the points in float32."""
     if geometry != "hyperbolic":
         return np.ones(len(points), np.float32)
     return np.asarray(1.0 / _gaps(points), np.float32)
 
 
 def _gaps(points: np.ndarray) -> np.ndarray:
-    """1 - |x|^2 in float64, above zero."""
+    """Return 1 - |x|^2 in float64, above zero."""
     double = points.astype(np.float64)
     return np.asarray(np.maximum(1.0 - np.einsum("ij,ij->i", double, double), _SMALLEST_GAP))
 
 
 def _distances(queries: np.ndarray, spreads: np.ndarray, geometry: str) -> np.ndarray:
-    """From w |x - y|^2 to the distance of the geometry; inf stays."""
+    """Return the distances of the geometry for w |x - y|^2; inf stays."""
     if geometry == "euclidean":
         return np.asarray(np.sqrt(spreads))
     if geometry == "spherical":  # the angle over a chord
@@ -142,6 +148,7 @@ def _distances(queries: np.ndarray, spreads: np.ndarray, geometry: str) -> np.nd
 # Sums may be reordered, or the loop would not use vector instructions.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def spread(one, other):  # type: ignore[no-untyped-def]
+    """Return the squared Euclidean distance in float32."""
     total = np.float32(0.0)
     for j in range(len(one)):
         difference = one[j] - other[j]
@@ -164,7 +171,7 @@ def _scan_all(queries, points, weights, places):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _rank_in_double(queries, points, names, curved, places, ids, spreads):  # type: ignore[no-untyped-def]
-    """The only place where distances that users see are computed."""
+    """Rank candidates: the only place where distances that users see are computed."""
     for row in range(len(queries)):
         filled = 0
         for place in places[row]:
@@ -178,7 +185,7 @@ def _rank_in_double(queries, points, names, curved, places, ids, spreads):  # ty
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _spread_and_square(x, y):  # type: ignore[no-untyped-def]
-    """|x - y|^2 and |y|^2 in float64."""
+    """Return |x - y|^2 and |y|^2 in float64."""
     total, square = 0.0, 0.0
     for j in range(len(y)):
         other = np.float64(y[j])

@@ -8,13 +8,12 @@ import torch
 
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.nn import poincare
-from labelspace.search.lorentz import (
+from labelspace.search.geometry.build import (
     build_neighbours,
-    lifted_points,
-    lifted_queries,
     restore_neighbours,
 )
-from labelspace.search.points import GEOMETRIES, ExactNeighbours, recall_of
+from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours
+from labelspace.search.tuning import recall_of
 
 
 def cloud(geometry, n, seed, dim=6, reach=3.0):
@@ -52,7 +51,7 @@ def test_exact_search_is_exact_and_gives_the_geometrys_distance(geometry, reach)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("kind", ["exact", "codes", "cells", "lift"])
+@pytest.mark.parametrize("kind", ["exact", "codes", "cells"])
 def test_a_query_alone_and_in_a_batch_and_after_saving_gets_the_same(geometry, kind):
     points, queries = cloud(geometry, 2000, 0), cloud(geometry, 40, 1)
     index = build_neighbours(points, geometry, kind=kind, cells=10, k=5)
@@ -68,33 +67,12 @@ def test_a_query_alone_and_in_a_batch_and_after_saving_gets_the_same(geometry, k
     assert np.array_equal(again[1], distances)
 
 
-def test_the_lift_turns_distance_into_an_inner_product():
-    points, queries = cloud("hyperbolic", 300, 0), cloud("hyperbolic", 20, 1)
-    products = lifted_queries(queries).astype(np.float64) @ lifted_points(points, "hyperbolic").T
-    gaps = 1 - np.square(queries.astype(np.float64)).sum(1, keepdims=True)
-    rebuilt = 2 * np.arcsinh(np.sqrt(np.maximum(-products, 0) / gaps))
-    np.testing.assert_allclose(rebuilt, all_distances("hyperbolic", queries, points), atol=2e-3)
-
-
-def test_near_the_rim_a_wide_lift_is_mended_in_double():
-    """At hyperbolic norms around 9 the lift in float32 misranks; the short list does not."""
-    points = cloud("hyperbolic", 1500, 0, dim=20, reach=9.0)
-    queries = cloud("hyperbolic", 60, 1, dim=20, reach=9.0)
-    lift = build_neighbours(points, "hyperbolic", kind="lift", k=5)
-    recall, _ = recall_of(lift, ExactNeighbours(points, "hyperbolic"), queries, 5)
-    raw = np.argsort(-lifted_queries(queries) @ lifted_points(points, "hyperbolic").T, axis=1)
-    truth = ExactNeighbours(points, "hyperbolic").search(queries, 5)[0]
-    plain = np.mean([np.isin(raw[row, :5], truth[row]).mean() for row in range(60)])
-    assert recall > 0.97
-    assert recall >= plain
-
-
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0)
-    tuning, judged = cloud(geometry, 300, 1), cloud(geometry, 300, 2)
+    tuning, held_out = cloud(geometry, 300, 1), cloud(geometry, 300, 2)
     index = build_neighbours(points, geometry, kind="cells", cells=40, queries=tuning, k=10)
-    recall, error = recall_of(index, ExactNeighbours(points, geometry), judged, 10)
+    recall, error = recall_of(index, ExactNeighbours(points, geometry), held_out, 10)
     assert index.probes < 40
     assert index.recall >= 0.99
     assert recall >= 0.99 - 3 * error
@@ -105,10 +83,10 @@ def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_codes_reach_the_recall_asked_for_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0, dim=12)
-    tuning, judged = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
+    tuning, held_out = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
     index = build_neighbours(points, geometry, kind="codes", queries=tuning, k=10)
-    recall, error = recall_of(index, ExactNeighbours(points, geometry), judged, 10)
-    assert index.short < 400  # looks at few of the 6,000 in full
+    recall, error = recall_of(index, ExactNeighbours(points, geometry), held_out, 10)
+    assert index.rerank_size < 400  # looks at few of the 6,000 in full
     assert index.recall >= 0.99
     assert recall >= 0.99 - 3 * error
 
@@ -118,7 +96,7 @@ def test_auto_takes_codes_for_many_points_and_is_exact_where_nothing_else_will_d
     assert build_neighbours(small, "hyperbolic").kind == "exact"
     large = cloud("hyperbolic", 170_000, 0, dim=12)
     assert build_neighbours(large, "hyperbolic", k=5).kind == "codes"
-    # All alike: neither codes nor cells tell the nearest 500 of noise from the rest.
+    # All alike: neither codes nor cells separate the nearest 500 of noise from the rest.
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((3000, 700)).astype(np.float32)
     assert build_neighbours(noise, "euclidean", k=500, recall=1.0).kind == "exact"
@@ -154,3 +132,6 @@ def test_what_does_not_fit_is_refused():
         index.search(np.full((1, 6), np.nan), 1)
     with pytest.raises(StoreError, match="cells"):
         restore_neighbours(points[:-1], "euclidean", index.state())
+    unknown = index.state() | {"kind": np.frombuffer(b"lift", np.uint8)}
+    with pytest.raises(StoreError, match="kind 'lift'"):
+        restore_neighbours(points, "euclidean", unknown)

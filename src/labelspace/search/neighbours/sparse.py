@@ -1,6 +1,6 @@
-"""Exact neighbours by cosine on sparse features: an inverted index, walked for a query's non-zeros.
+"""Exact neighbours by cosine on sparse features: an inverted index, read for a query's non-zeros.
 
-scikit-learn's brute force multiplies whole blocks and keeps n x n_train results.
+Brute force as in scikit-learn multiplies whole blocks and keeps n x n_train results.
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
-from labelspace.search.votes import vote_rows
+from labelspace.search.neighbours.voting import vote_rows
 
 
 class SparseNeighbours:
-    """postings: one row a feature, with the examples that have it and how much of it."""
+    """Inverted index over examples of length 1.
+
+    Attributes
+    ----------
+    postings : csr_matrix of shape (features, examples)
+        The examples that have each feature, and its value there.
+    """
 
     def __init__(self, postings: csr_matrix) -> None:
         self.postings = postings
 
     @classmethod
     def of(cls, X: csr_matrix, common: float | None = None) -> Self:
-        """common: features that more than this share of examples have are not compared."""
+        """Index the rows of X, without features that more than the share `common` of them have."""
         unit = unit_rows(X)
         if common is not None:
             rare = np.bincount(X.indices, minlength=X.shape[1]) <= common * X.shape[0]
@@ -36,13 +42,13 @@ class SparseNeighbours:
         return cls(csr_matrix(unit.T))
 
     def extended(self, X: csr_matrix) -> SparseNeighbours:
-        """With further examples behind those here."""
+        """Return an index with further examples behind those of this one."""
         return SparseNeighbours(hstack([self.postings, unit_rows(X).T], "csr", np.float32))
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k nearest examples (n, k) int64 and their cosines, best first; -1 and 0 pad.
+        """Return the k nearest examples (n, k) int64 and their cosines, best first; -1 and 0 pad.
 
-        Examples without a common feature are no neighbours.
+        Examples that share no feature with the query are no neighbours.
         """
         postings = self.postings
         near = np.full((X.shape[0], k), -1, np.int64)
@@ -61,13 +67,13 @@ class SparseNeighbours:
     def votes(
         self, X: csr_matrix, neighbours: int, power: float, Y: csr_matrix, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`rank_votes` of what `search` finds, in one loop: single questions wait for each call."""
+        """Return `rank_votes` of what `search` finds, in one loop: quicker for single queries."""
         postings = self.postings
         labels = np.full((X.shape[0], k), -1, np.int64)
         shares = np.zeros((X.shape[0], k), np.float32)
 
         def block(start: int, stop: int) -> None:
-            _ask(
+            _vote(
                 *(X.indptr[start : stop + 1], X.indices, X.data),
                 *(postings.indptr, postings.indices, postings.data, postings.shape[1]),
                 *(neighbours, np.float32(power), Y.indptr, Y.indices, Y.shape[1]),
@@ -82,7 +88,7 @@ class SparseNeighbours:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Self:
-        """Take back what `state` gave; shape: features and examples."""
+        """Return the index whose `state` the arrays are; shape: features and examples."""
         return cls(unpack_csr("postings", arrays, shape))
 
 
@@ -99,7 +105,7 @@ def _nearest(  # type: ignore[no-untyped-def]
         for cell in range(q_indptr[row], q_indptr[row + 1]):
             many += p_indptr[q_indices[cell] + 1] - p_indptr[q_indices[cell]]
         filled = 0
-        if many > n_examples:  # looking at every example is cheaper than noting who was met
+        if many > n_examples:  # scanning all examples is cheaper than noting which were met
             for cell in range(q_indptr[row], q_indptr[row + 1]):
                 feature, value = q_indices[cell], scale * q_data[cell]
                 for posting in range(p_indptr[feature], p_indptr[feature + 1]):
@@ -130,15 +136,15 @@ def _nearest(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _ask(  # type: ignore[no-untyped-def]
+def _vote(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, neighbours, power,
     y_indptr, y_indices, n_labels, labels, shares,
 ):  # fmt: skip
     near = np.full((len(labels), neighbours), -1)
     cosines = np.zeros((len(labels), neighbours), np.float32)
     _nearest(q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines)
-    one, alone = (len(labels), 1, neighbours), np.ones(1, np.float32)
+    shape, one = (len(labels), 1, neighbours), np.ones(1, np.float32)
     vote_rows(
-        *(near.reshape(one), cosines.reshape(one), power * alone, alone),
+        *(near.reshape(shape), cosines.reshape(shape), power * one, one),
         *(y_indptr, y_indices, n_labels, labels, shares),
     )

@@ -1,8 +1,8 @@
-"""Training examples near a query, kept small: their labels' votes stand beside a model's scores.
+"""Training examples, compressed: their labels can vote beside a model's scores.
 
-Kept are the leading directions of the examples alone, in 8-bit integers, cluster by cluster: a
-sixteenth of 512 floats or less. Fewer directions vote better, too: on validation cuts of three sets
-128 of 512 were ahead of all, since what is left out is mostly what the model learned by heart.
+Only the leading principal components of the examples are stored, in 8-bit integers, cluster by
+cluster: a sixteenth of 512 floats or less. Fewer components also vote better: on validation cuts of
+three sets 128 of 512 were better than all, since the others mostly hold what the model overfitted.
 """
 
 from __future__ import annotations
@@ -21,26 +21,34 @@ from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
 from labelspace.search.index import dot
-from labelspace.search.neighbours import assign, grouped, k_means
+from labelspace.search.neighbours.k_means import assign, grouped, k_means
 from labelspace.search.projected import leading_directions
-from labelspace.search.tuning import QUERIES, tuning_queries
+from labelspace.search.tuning import Sample, Tuner, probe_counts, sample_queries
 
-DIRECTIONS = 128
-SHARPNESS = 20.0  # a vote weighs exp(SHARPNESS * cosine)
-_PROBES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+DIRECTIONS = 128  # principal components that are stored
+_TUNED_K = 10  # neighbours at which recall is tuned
 _RECALL = 0.92  # of the neighbours: a missed one is replaced by the next
-_SAMPLE = 20_000  # of examples that directions are learned from
-_EMBEDDED_AT_A_TIME = 8192
+_SAMPLE = 20_000  # examples that directions are fitted to
+_EMBEDDED_AT_A_TIME = 8192  # examples; bounds memory
 
 
-class Voters:
+class CompressedExamples:
     """Training examples in clusters, and their labels.
 
-    directions  (directions, dimension): what is kept of a vector
-    centres     (clusters, directions), of length 1
-    codes       (examples, directions) int8, cluster by cluster, of unit vectors
-    members     which example each code is; those of cluster c are members[indptr[c]:indptr[c+1]]
-    Y           (examples, labels) in the examples' own order
+    Attributes
+    ----------
+    directions : ndarray of shape (directions, dimension)
+        The components of a vector that are stored.
+    centres : ndarray of shape (clusters, directions)
+        Of length 1.
+    codes : ndarray of shape (examples, directions)
+        int8, cluster by cluster, of unit vectors.
+    members : ndarray of shape (examples,)
+        The example of each code; those of cluster c are members[indptr[c]:indptr[c + 1]].
+    Y : csr_matrix of shape (examples, labels)
+        The labels, in the examples' own order.
+    probes : int
+        Number of clusters searched per query.
     """
 
     def __init__(
@@ -52,13 +60,14 @@ class Voters:
         Y: csr_matrix,
         probes: int,
     ) -> None:
-        """cluster_of and codes are in the examples' own order."""
+        """Group the codes by cluster; cluster_of and codes are in the examples' own order."""
         self.directions, self.centres, self.cluster_of = directions, centres, cluster_of
         self.Y, self.probes = Y, probes
+        self.recall = 0.0  # measured when the probes are chosen; not stored
         self.indptr, self.members = grouped(cluster_of, len(centres))
         self.codes = codes[self.members]
-        self.places = np.argsort(self.members)  # where each example's code stands
-        self.steps = np.full(len(directions), 1.0 / LARGEST_CODE, np.float32)
+        self.places = np.argsort(self.members)  # of each example's code
+        self.scales = np.full(len(directions), 1.0 / LARGEST_CODE, np.float32)
 
     @classmethod
     def build(
@@ -69,10 +78,19 @@ class Voters:
         seed: int,
         queries: np.ndarray | None = None,
     ) -> Self:
-        """Examples and their labels, embedded block by block.
+        """Compress examples, embedded block by block.
 
-        queries  vectors on which it is chosen how many clusters are searched; examples if None,
-                 and beside them where they are few
+        Parameters
+        ----------
+        embed : callable
+            Return the vectors (n, dimension) of rows of X.
+        X, Y : csr_matrix
+            The examples and their labels.
+        seed : int
+            Seed of the clusters and samples.
+        queries : ndarray of shape (n, dimension), optional
+            Vectors on which the number of probes is chosen. Examples are taken if None, and
+            beside them where they are few.
         """
         some = np.random.default_rng(seed).permutation(X.shape[0])
         sample = embed(X[np.sort(some[:_SAMPLE])])
@@ -80,18 +98,18 @@ class Voters:
         points = _points(embed, X, directions)
         centres = k_means(points, max(1, round(np.sqrt(len(points)))), seed)
         cluster_of = assign(points, centres)
-        voters = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
+        examples = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
         rng = np.random.default_rng([seed, 1])
-        voters._choose_probes(*tuning_queries(queries, QUERIES, rng, lambda count: sample[:count]))
-        return voters
+        examples._choose_probes(sample_queries(queries, rng, lambda count: sample[:count]))
+        return examples
 
     def extended(
         self, embed: Callable[[csr_matrix], np.ndarray], X: csr_matrix, Y: csr_matrix
-    ) -> Voters:
-        """With more examples; Y may have more labels than before."""
+    ) -> CompressedExamples:
+        """Return these examples and more behind them; Y may have more labels than before."""
         points = _points(embed, X, self.directions)
         known = csr_matrix((self.Y.data, self.Y.indices, self.Y.indptr), (len(self), Y.shape[1]))
-        return Voters(
+        return CompressedExamples(
             self.directions,
             self.centres,
             np.concatenate([self.cluster_of, assign(points, self.centres)]),
@@ -100,10 +118,10 @@ class Voters:
             self.probes,
         )
 
-    def renumbered(self, numbers: np.ndarray) -> Voters:
-        """The same examples in another order: example i becomes numbers[i]."""
+    def renumbered(self, numbers: np.ndarray) -> CompressedExamples:
+        """Return the same examples in another order: example i becomes numbers[i]."""
         order = np.argsort(numbers)
-        return Voters(
+        return CompressedExamples(
             self.directions,
             self.centres,
             self.cluster_of[order],
@@ -116,47 +134,48 @@ class Voters:
         return len(self.members)
 
     def points(self, rows: np.ndarray) -> np.ndarray:
-        """What is kept of these examples, as points of length 1 in the space, (n, dimension)."""
+        """Return these examples as they are stored: vectors (n, dimension) of length 1."""
         points = self.codes[self.places[rows]].astype(np.float32) @ self.directions
         lengths = np.linalg.norm(points, axis=1, keepdims=True)
         return np.asarray(points / np.maximum(lengths, 1e-12), np.float32)
 
     def nearest(self, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k nearest examples of each vector, best first, and their cosines; -1 pads."""
+        """Return the k nearest examples of each vector, best first, and their cosines; -1 pads."""
         rows = np.full((len(vectors), k), -1, np.int64)
         cosines = np.full((len(vectors), k), -np.inf, np.float32)
 
         def block(start: int, stop: int) -> None:
             _nearest(
                 *(vectors[start:stop], self.directions, self.centres, self.probes),
-                *(self.indptr, self.members, self.steps, self.codes),
+                *(self.indptr, self.members, self.scales, self.codes),
                 *(rows[start:stop], cosines[start:stop]),
             )
 
         parallel_blocks(len(vectors), block, block=32)
         return rows, cosines
 
-    def _choose_probes(self, queries: np.ndarray, given: int) -> None:
-        """The fewest clusters that hold nearly all of the 10 nearest examples.
+    def _choose_probes(self, sample: Sample) -> None:
+        """Choose the fewest clusters that hold nearly all of the nearest examples."""
+        true, _ = self.nearest(sample.queries, _TUNED_K)
+        # Rows without features have no neighbours, and few examples are fewer than _TUNED_K.
+        known = np.asarray((true >= 0).any(axis=1))
+        true, queries = true[known], sample.queries[known]
 
-        given  so many of the queries, the first, are typical: it has to hold for them alone, too
-        """
-        everything, _ = self.nearest(queries, 10)
-        # Rows without features have no neighbours, and few examples fewer than 10.
-        there = (everything >= 0).sum(axis=1)
-        for probes in _PROBES:
-            if probes >= len(self.centres):
-                break
-            self.probes = probes
-            pairs = zip(everything, self.nearest(queries, 10)[0], strict=True)
-            hits = np.array([np.isin(a[a >= 0], b).sum() for a, b in pairs])
-            parts = (slice(given), slice(None))
-            if all(hits[part].sum() >= _RECALL * there[part].sum() for part in parts):
-                return
-        self.probes = len(self.centres)
+        def shares_found(examples: CompressedExamples) -> np.ndarray:
+            pairs = zip(true, examples.nearest(queries, _TUNED_K)[0], strict=True)
+            return np.array([np.isin(a[a >= 0], b).mean() for a, b in pairs])
+
+        n_given = int(known[: sample.n_given].sum())
+        # A missed neighbour is replaced by the next, so that the mean alone is good enough.
+        tuner = Tuner(shares_found, n_given, _RECALL, with_error=False)
+        tuner.choose(self, probe_counts(len(self.centres)), self.set_probes)
+
+    def set_probes(self, probes: int) -> None:
+        """Search this number of clusters per query."""
+        self.probes = probes
 
     def _codes_in_order(self) -> np.ndarray:
-        """The codes in the examples' own order."""
+        """Return the codes in the examples' own order."""
         return np.asarray(self.codes[self.places])
 
     def state(self) -> dict[str, np.ndarray]:
@@ -171,11 +190,11 @@ class Voters:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, dim: int) -> Self:
-        """Take back what `state` gave, for a space of these labels and dimension."""
+        """Return the examples whose `state` the arrays are, checked against the model's shape."""
         cluster_of, centres, codes = arrays["cluster_of"], arrays["centres"], arrays["codes"]
         directions, probes = arrays["directions"], int(arrays["probes"][0])
         Y = unpack_csr("labels", arrays, (None, n_labels))
-        # The loops below trust all of it: what does not fit would have them read anywhere.
+        # Compiled loops do not check bounds.
         fits = (
             codes.dtype == np.int8
             and len(cluster_of) == len(codes) == Y.shape[0]
@@ -185,19 +204,21 @@ class Voters:
             and all_within(cluster_of, 0, len(centres))
         )
         if not fits:
-            raise StoreError("the examples that vote do not fit together")
+            raise StoreError(
+                "the compressed examples do not fit together: restore the model from a copy"
+            )
         return cls(directions, centres, cluster_of, codes, Y, probes)
 
 
-def voter_bytes(n_examples: int) -> int:
-    """Memory that building takes at its peak."""
+def compressed_bytes(n_examples: int) -> int:
+    """Return the memory that building takes at its peak."""
     return n_examples * DIRECTIONS * (4 + 4 + 1 + 1)
 
 
 def _points(
     embed: Callable[[csr_matrix], np.ndarray], X: csr_matrix, directions: np.ndarray
 ) -> np.ndarray:
-    """The examples within the directions, of length 1."""
+    """Return the examples within the directions, of length 1."""
     points = np.empty((X.shape[0], len(directions)), np.float32)
     for start in range(0, X.shape[0], _EMBEDDED_AT_A_TIME):
         rows = slice(start, start + _EMBEDDED_AT_A_TIME)
@@ -207,11 +228,12 @@ def _points(
 
 
 def _codes(points: np.ndarray) -> np.ndarray:
+    """Round unit vectors to 8 bits."""
     return np.asarray(np.rint(points * LARGEST_CODE), np.int8)
 
 
 @njit(cache=True, nogil=True)
-def _nearest(vectors, directions, centres, probes, indptr, members, steps, codes, rows, cosines):  # type: ignore[no-untyped-def]
+def _nearest(vectors, directions, centres, probes, indptr, members, scales, codes, rows, cosines):  # type: ignore[no-untyped-def]
     point = np.empty(len(directions), np.float32)
     query = np.empty(len(directions), np.int16)
     chosen = np.empty(probes, np.int64)
@@ -222,12 +244,12 @@ def _nearest(vectors, directions, centres, probes, indptr, members, steps, codes
             point[j] = dot(vectors[row], directions[j])
             length += point[j] * point[j]
         if length == 0.0:
-            continue  # nothing is known of it: nobody votes
+            continue  # without features it has no neighbours
         point /= np.sqrt(length)
-        to_integers(point, steps, query)
-        # What one unit of the integers' inner product is in cosine.
+        to_integers(point, scales, query)
+        # The cosine of one unit of the integers' inner product.
         strongest = np.argmax(np.abs(query))
-        unit = point[strongest] * steps[strongest] / query[strongest]
+        unit = point[strongest] * scales[strongest] / query[strongest]
         n_chosen = 0
         for centre in range(len(centres)):
             n_chosen = keep_best(dot(point, centres[centre]), centre, closeness, chosen, n_chosen)

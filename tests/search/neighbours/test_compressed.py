@@ -1,4 +1,4 @@
-"""Voters against brute force, and on disk."""
+"""Compressed examples against brute force, growing, reordered and stored."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace.errors import StoreError
-from labelspace.search import voters as module
-from labelspace.search.neighbours import assign
-from labelspace.search.voters import Voters
+from labelspace.search.neighbours import compressed as module
+from labelspace.search.neighbours.compressed import CompressedExamples
+from labelspace.search.neighbours.k_means import assign
 
 DIM, LABELS = 24, 15
 
@@ -43,20 +43,20 @@ def queries():
 
 
 @pytest.fixture
-def voters(points):
-    return Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+def examples(points):
+    return CompressedExamples.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
 
 
-def brute_cosines(voters, queries):
+def brute_cosines(examples, queries):
     """Cosines of queries with the codes, by the definition and in the examples' own order."""
-    known = voters.state()["codes"].astype(np.float64) / 127
-    asked = queries.astype(np.float64) @ voters.directions.T.astype(np.float64)
-    return asked / np.linalg.norm(asked, axis=1, keepdims=True) @ known.T
+    known = examples.state()["codes"].astype(np.float64) / 127
+    projected = queries.astype(np.float64) @ examples.directions.T.astype(np.float64)
+    return projected / np.linalg.norm(projected, axis=1, keepdims=True) @ known.T
 
 
-def check_nearest(voters, queries, k):
-    expected = brute_cosines(voters, queries)
-    rows, cosines = voters.nearest(queries, k)
+def check_nearest(examples, queries, k):
+    expected = brute_cosines(examples, queries)
+    rows, cosines = examples.nearest(queries, k)
     for row in range(len(queries)):
         assert len(set(rows[row])) == k
         np.testing.assert_allclose(cosines[row], expected[row, rows[row]], atol=2e-4)
@@ -64,61 +64,63 @@ def check_nearest(voters, queries, k):
     assert (np.diff(cosines, axis=1) <= 0).all()
 
 
-def test_nearest_is_brute_force_when_all_clusters_are_searched(voters, queries, points):
-    voters.probes = len(voters.centres)
-    check_nearest(voters, queries, 10)
+def test_nearest_is_brute_force_when_all_clusters_are_searched(examples, queries, points):
+    examples.probes = len(examples.centres)
+    check_nearest(examples, queries, 10)
     # All directions are kept here, so the codes' cosines are nearly those of the vectors.
-    assert np.abs(brute_cosines(voters, queries) - queries @ points.T).max() < 0.03
+    assert np.abs(brute_cosines(examples, queries) - queries @ points.T).max() < 0.03
 
 
 def test_fewer_directions_are_the_leading_ones(points, queries, monkeypatch):
     monkeypatch.setattr(module, "DIRECTIONS", 11)
-    voters = Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
-    assert voters.state()["codes"].shape == (len(points), 11)
+    examples = CompressedExamples.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+    assert examples.state()["codes"].shape == (len(points), 11)
     _, sizes, right = np.linalg.svd(points.astype(np.float64))
     np.testing.assert_allclose(
-        np.abs(np.sum(voters.directions[:5] * right[:5], axis=1)), 1.0, atol=1e-2
+        np.abs(np.sum(examples.directions[:5] * right[:5], axis=1)), 1.0, atol=1e-2
     )
     assert sizes[10] > sizes[11]
-    voters.probes = len(voters.centres)
-    check_nearest(voters, queries, 5)
+    examples.probes = len(examples.centres)
+    check_nearest(examples, queries, 5)
 
 
 def test_chosen_probes_reach_the_recall_with_less_work(points, queries):
-    voters = Voters.build(dense, csr_matrix(points), some_labels(len(points)), 0, queries[:30])
-    assert voters.probes < len(voters.centres)
-    found, _ = voters.nearest(queries[30:], 10)
-    voters.probes = len(voters.centres)
-    everything, _ = voters.nearest(queries[30:], 10)
+    examples = CompressedExamples.build(
+        dense, csr_matrix(points), some_labels(len(points)), 0, queries[:30]
+    )
+    assert examples.probes < len(examples.centres)
+    found, _ = examples.nearest(queries[30:], 10)
+    examples.probes = len(examples.centres)
+    everything, _ = examples.nearest(queries[30:], 10)
     hits = [len(np.intersect1d(a, b)) for a, b in zip(found, everything, strict=True)]
     assert np.mean(hits) > 9.0
 
 
-def test_blocks_of_embedding_do_not_matter(points, voters, monkeypatch):
+def test_blocks_of_embedding_do_not_matter(points, examples, monkeypatch):
     monkeypatch.setattr(module, "_EMBEDDED_AT_A_TIME", 33)
-    other = Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
-    assert (np.abs(other.state()["codes"].astype(int) - voters.state()["codes"]) <= 1).all()
+    other = CompressedExamples.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+    assert (np.abs(other.state()["codes"].astype(int) - examples.state()["codes"]) <= 1).all()
 
 
 def test_few_examples_pad_and_a_query_of_zeros_has_no_neighbours():
-    voters = Voters.build(dense, csr_matrix(blobs(3, seed=2)), some_labels(3), seed=0)
-    rows, cosines = voters.nearest(np.vstack([blobs(1, seed=3), np.zeros((1, DIM))]), 5)
+    examples = CompressedExamples.build(dense, csr_matrix(blobs(3, seed=2)), some_labels(3), seed=0)
+    rows, cosines = examples.nearest(np.vstack([blobs(1, seed=3), np.zeros((1, DIM))]), 5)
     assert sorted(rows[0]) == [-1, -1, 0, 1, 2]
     assert (rows[0, 3:] == -1).all()
     assert (rows[1] == -1).all()
     assert np.isneginf(cosines[1]).all()
 
 
-def test_extended_has_the_old_ones_first_and_takes_new_labels(voters, queries, points):
+def test_extended_has_the_old_ones_first_and_takes_new_labels(examples, queries, points):
     more = blobs(50, seed=4)
     Y = some_labels(50, seed=6, n_labels=LABELS + 3)
-    grown = voters.extended(dense, csr_matrix(more), Y)
+    grown = examples.extended(dense, csr_matrix(more), Y)
     assert len(grown) == len(points) + 50
-    assert np.array_equal(grown.state()["codes"][:700], voters.state()["codes"])
-    assert np.array_equal(grown.cluster_of[:700], voters.cluster_of)
-    own = more @ voters.directions.T
-    assert np.array_equal(grown.cluster_of[700:], assign(unit(own), voters.centres))
-    assert (grown.Y[:700, :LABELS] != voters.Y).nnz == 0
+    assert np.array_equal(grown.state()["codes"][:700], examples.state()["codes"])
+    assert np.array_equal(grown.cluster_of[:700], examples.cluster_of)
+    own = more @ examples.directions.T
+    assert np.array_equal(grown.cluster_of[700:], assign(unit(own), examples.centres))
+    assert (grown.Y[:700, :LABELS] != examples.Y).nnz == 0
     assert grown.Y[:700, LABELS:].nnz == 0
     assert (grown.Y[700:] != Y).nnz == 0
     grown.probes = len(grown.centres)
@@ -126,36 +128,36 @@ def test_extended_has_the_old_ones_first_and_takes_new_labels(voters, queries, p
     assert np.array_equal(grown.nearest(more, 1)[0][:, 0], np.arange(700, 750))
 
 
-def test_in_two_parts_or_in_one_it_is_the_same(voters, queries, points):
+def test_in_two_parts_or_in_one_it_is_the_same(examples, queries, points):
     Y = some_labels(len(points))
-    parts = Voters(
-        *(voters.directions, voters.centres, voters.cluster_of[:400]),
-        *(voters.state()["codes"][:400], Y[:400], voters.probes),
+    parts = CompressedExamples(
+        *(examples.directions, examples.centres, examples.cluster_of[:400]),
+        *(examples.state()["codes"][:400], Y[:400], examples.probes),
     ).extended(dense, csr_matrix(points[400:]), Y[400:])
-    assert all(np.array_equal(a, voters.state()[name]) for name, a in parts.state().items())
-    assert np.array_equal(parts.nearest(queries, 5)[0], voters.nearest(queries, 5)[0])
+    assert all(np.array_equal(a, examples.state()[name]) for name, a in parts.state().items())
+    assert np.array_equal(parts.nearest(queries, 5)[0], examples.nearest(queries, 5)[0])
 
 
-def test_renumbered_examples_are_the_same_examples(voters, queries):
-    numbers = np.random.default_rng(3).permutation(len(voters))
-    other = voters.renumbered(numbers)
-    rows, cosines = voters.nearest(queries, 5)
+def test_renumbered_examples_are_the_same_examples(examples, queries):
+    numbers = np.random.default_rng(3).permutation(len(examples))
+    other = examples.renumbered(numbers)
+    rows, cosines = examples.nearest(queries, 5)
     found, same_cosines = other.nearest(queries, 5)
     assert np.array_equal(found, numbers[rows])
     assert np.array_equal(cosines, same_cosines)
-    assert (other.Y[numbers] != voters.Y).nnz == 0
+    assert (other.Y[numbers] != examples.Y).nnz == 0
 
 
-def test_save_and_restore(voters, queries):
-    state = voters.state()
+def test_save_and_restore(examples, queries):
+    state = examples.state()
     for array in state.values():
         array.setflags(write=False)  # as memory maps are
-    back = Voters.restore(state, LABELS, DIM)
+    back = CompressedExamples.restore(state, LABELS, DIM)
     assert all(np.array_equal(a, state[name]) for name, a in back.state().items())
-    for one, other in zip(back.nearest(queries, 7), voters.nearest(queries, 7), strict=True):
+    for one, other in zip(back.nearest(queries, 7), examples.nearest(queries, 7), strict=True):
         assert np.array_equal(one, other)
     grown = back.extended(dense, csr_matrix(queries), some_labels(len(queries)))
-    assert len(grown) == len(voters) + len(queries)
+    assert len(grown) == len(examples) + len(queries)
 
 
 BROKEN = {
@@ -181,19 +183,21 @@ def backwards(indptr):
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_state_is_refused(voters, how):
+def test_a_broken_state_is_refused(examples, how):
     with pytest.raises(StoreError, match=r"do not fit|wrong shape"):
-        Voters.restore(BROKEN[how](voters.state()), LABELS, DIM)
+        CompressedExamples.restore(BROKEN[how](examples.state()), LABELS, DIM)
 
 
-def test_the_same_seed_gives_the_same_voters(points, voters):
-    again = Voters.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
-    assert all(np.array_equal(a, voters.state()[name]) for name, a in again.state().items())
+def test_the_same_seed_gives_the_same_examples(points, examples):
+    again = CompressedExamples.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
+    assert all(np.array_equal(a, examples.state()[name]) for name, a in again.state().items())
 
 
 def test_duplicates_go_by_number(points):
     X = csr_matrix(points)
-    twice = Voters.build(dense, vstack([X, X]).tocsr(), some_labels(2 * len(points)), seed=0)
+    twice = CompressedExamples.build(
+        dense, vstack([X, X]).tocsr(), some_labels(2 * len(points)), seed=0
+    )
     twice.probes = len(twice.centres)
     rows, _ = twice.nearest(points[:40], 2)
     assert np.array_equal(rows[:, 1], rows[:, 0] + len(points))

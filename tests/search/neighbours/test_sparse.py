@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, random
 
-from labelspace.search.neighbours import rank_votes
-from labelspace.search.sparse_neighbours import SparseNeighbours
+from labelspace.search.neighbours.sparse import SparseNeighbours
+from labelspace.search.neighbours.voting import rank_votes
 
 
 def words(n, seed, n_words=300, length=12):
@@ -77,3 +77,24 @@ def test_they_vote_as_those_that_search_finds(power):
     labels, shares = index.votes(Q, 12, power, Y, 6)
     np.testing.assert_array_equal(labels, expected[0])
     np.testing.assert_array_equal(shares, expected[1])
+
+
+def test_sparse_neighbours_grow():
+    X = random(60, 30, 0.2, format="csr", random_state=0, dtype=np.float32)
+    whole = SparseNeighbours.of(X).search(X, 7)
+    grown = SparseNeighbours.of(X[:40]).extended(X[40:]).search(X, 7)
+    for one, other in zip(whole, grown, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("density", [0.01, 0.05, 0.6])  # few meet, both ways, all meet
+def test_sparse_neighbours_are_those_of_the_dense_cosines(density):
+    X = random(120, 40, density, format="csr", random_state=1, dtype=np.float32)
+    Q = random(50, 40, density, format="csr", random_state=2, dtype=np.float32)
+    near, cosines = SparseNeighbours.of(X).search(Q, 9)
+    lengths = [np.maximum(np.linalg.norm(M.toarray(), axis=1), 1e-12) for M in (Q, X)]
+    dense = (Q @ X.T).toarray() / np.outer(*lengths)
+    expected = -np.sort(-np.where(dense > 1e-6, dense, 0), axis=1)[:, :9]
+    np.testing.assert_allclose(cosines, expected, atol=1e-5)
+    found = np.take_along_axis(dense, np.maximum(near, 0), 1)
+    np.testing.assert_allclose(np.where(near >= 0, found, 0), expected, atol=1e-5)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from labelspace._core.arrays import read_arrays, write_arrays
 from labelspace.errors import InputError, MissingExtraError, ParameterError, StoreError
 from labelspace.search import exact as exact_module
-from labelspace.search.inner_product import build_index, index_bytes, is_large, restore_index
+from labelspace.search.build import build_index, index_bytes, is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex
 
-KINDS = ["exact", "projected", "quantised", "hnsw"]
+KINDS = ["exact", "projected", "quantised"]
 
 
 def unit(rows):
@@ -40,8 +40,8 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def graph(data):
-    return build_index(data[0], kind="hnsw", recall=0.98)
+def quantised(data):
+    return build_index(data[0], kind="quantised", recall=0.98)
 
 
 def recall(index, queries, k=5):
@@ -84,9 +84,9 @@ def test_exact_over_several_blocks_of_labels_and_queries(data, monkeypatch):
     np.testing.assert_allclose(scores, -np.sort(-products, axis=1)[:, :10], atol=1e-6)
 
 
-def test_scores_are_inner_products_in_falling_order(data, graph):
+def test_scores_are_inner_products_in_falling_order(data, quantised):
     vectors, queries = data
-    labels, scores = graph.search(queries, 20)
+    labels, scores = quantised.search(queries, 20)
     products = np.einsum("nd,nkd->nk", queries.astype(np.float64), vectors[labels])
     np.testing.assert_allclose(scores, products, atol=1e-6)
     assert (np.diff(scores, axis=1) <= 0).all()
@@ -120,40 +120,37 @@ def test_labels_that_are_nearly_alike_come_in_the_same_order_alone_and_in_a_batc
     np.testing.assert_array_equal(alone, labels)
 
 
-def test_threads_may_search_at_the_same_time(data, graph):
+def test_threads_may_search_at_the_same_time(data, quantised):
     queries = data[1]
-    labels, _ = graph.search(queries, 5)
+    labels, _ = quantised.search(queries, 5)
     with ThreadPoolExecutor(8) as pool:
         found = list(
-            pool.map(lambda row: graph.search(queries[row : row + 1], 5)[0][0], range(300))
+            pool.map(lambda row: quantised.search(queries[row : row + 1], 5)[0][0], range(300))
         )
     np.testing.assert_array_equal(found, labels)
 
 
 @pytest.mark.parametrize("wanted", [0.8, 0.99])
 @pytest.mark.parametrize("given", [True, False])
-@pytest.mark.parametrize("kind", ["quantised", "hnsw"])
-def test_the_recall_asked_for_is_reached_on_new_queries(data, kind, wanted, given):
+def test_the_recall_asked_for_is_reached_on_new_queries(data, wanted, given):
     vectors, queries = data
     samples = clustered(seed=1)[1] if given else None
-    index = build_index(vectors, kind=kind, recall=wanted, queries=samples)
-    assert index.kind == kind
+    index = build_index(vectors, kind="quantised", recall=wanted, queries=samples)
+    assert index.kind == "quantised"
     assert index.recall >= wanted
     assert recall(index, queries) >= wanted - 0.01
-    assert recall(index, queries, k=50) >= (0.95 if kind == "hnsw" else min(wanted, 0.95))
+    assert recall(index, queries, k=50) >= min(wanted, 0.95)
 
 
-def test_a_higher_recall_takes_a_wider_beam():
+def test_a_higher_recall_takes_more_work():
     vectors, _ = clustered(n_labels=4000, dim=128)
-    beams = [
-        build_index(vectors, kind="hnsw", recall=wanted).settings["beam"] for wanted in (0.5, 1.0)
-    ]
-    assert beams[0] < beams[1]
+    low, high = (build_index(vectors, kind="quantised", recall=wanted) for wanted in (0.5, 1.0))
+    efforts = [(-index.codes.subdim, index.rerank_size) for index in (low, high)]
+    assert efforts[0] < efforts[1]
 
 
-@pytest.mark.parametrize("kind", ["quantised", "hnsw"])
 @pytest.mark.parametrize("lengths", ["lognormal", "some huge", "many zeros"])
-def test_vectors_of_unequal_length(data, kind, lengths):
+def test_vectors_of_unequal_length(data, lengths):
     vectors, queries = data
     rng = np.random.default_rng(3)
     length = {
@@ -162,30 +159,8 @@ def test_vectors_of_unequal_length(data, kind, lengths):
         "many zeros": rng.random(len(vectors)) < 0.5,
     }[lengths]
     vectors = (vectors * length[:, None]).astype(np.float32)
-    index = build_index(vectors, kind=kind, recall=0.98, queries=clustered(seed=1)[1])
+    index = build_index(vectors, kind="quantised", recall=0.98, queries=clustered(seed=1)[1])
     assert recall(index, queries) >= 0.97
-
-
-def test_the_walk_is_a_best_first_search():
-    rng = np.random.default_rng(0)
-    # Numbers that integers hold exactly: 8 bits for labels, 16 for queries.
-    vectors = rng.integers(-127, 128, (400, 16)).astype(np.float32)
-    queries = rng.integers(-32_767, 32_768, (30, 16)).astype(np.float32)
-    vectors[0], queries[:, 0] = 127, 32_767
-    index = build_index(vectors, kind="hnsw")
-    links = np.split(index.indices, index.indptr[1:-1])
-    index.set_beam(20, recall=0.0)
-    met = index._candidates(queries, 1)
-    for query, found in zip(queries, met, strict=True):
-        scores = vectors @ query
-        kept = sorted(index.entries, key=lambda label: -scores[label])
-        seen, followed = set(kept), set()
-        while ahead := [label for label in kept if label not in followed]:
-            followed.add(ahead[0])
-            kept += set(links[ahead[0]]) - seen
-            seen |= set(kept)
-            kept = sorted(kept, key=lambda label: -scores[label])[:20]
-        assert found.tolist() == kept
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -198,7 +173,7 @@ def test_the_same_seed_builds_the_same_index(data, kind):
 def test_building_leaves_the_threads_of_faiss_as_they_were(data):
     faiss = pytest.importorskip("faiss")
     before = faiss.omp_get_max_threads()
-    build_index(data[0][:50], kind="hnsw")
+    build_index(data[0][:50], kind="quantised")
     assert faiss.omp_get_max_threads() == before
 
 
@@ -214,10 +189,6 @@ def test_state_from_disk_answers_the_same(data, tmp_path, kind):
     assert (back.kind, back.recall, back.settings) == (index.kind, index.recall, index.settings)
 
 
-def test_the_state_is_small(data, graph):
-    assert sum(array.nbytes for array in graph.state().values()) <= len(data[0]) * 4 * 68
-
-
 def _damage(name, change):
     def apply(arrays):
         arrays[name] = change(arrays[name].copy())
@@ -228,36 +199,24 @@ def _damage(name, change):
 @pytest.mark.parametrize(
     "damage",
     [
-        _damage("indices", lambda ids: np.where(ids == ids[0], 3000, ids).astype(np.int32)),
-        _damage("indices", lambda ids: np.where(ids == ids[0], -2, ids).astype(np.int32)),
-        _damage("indices", lambda ids: ids[:-1]),
-        _damage("indices", lambda ids: ids.astype(np.float32)),
-        _damage("indptr", lambda ends: ends[::-1].copy()),
-        _damage("indptr", lambda ends: np.where(ends == ends[1], ends[200], ends)),
-        _damage("indptr", lambda ends: ends[:0]),
-        _damage("entries", lambda ids: ids + np.int32(2990)),
-        lambda arrays: arrays.pop("beam"),
-    ],
-)
-def test_a_graph_that_would_lead_astray_is_refused(data, graph, damage):
-    arrays = dict(graph.state())
-    damage(arrays)
-    with pytest.raises(StoreError, match="search graph"):
-        restore_index(data[0], arrays)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        _damage("typical", lambda typical: typical[:-1]),
-        _damage("typical", lambda typical: typical[:, :-1]),
-        _damage("typical", lambda typical: typical.ravel()),
+        _damage("codebook", lambda codebook: codebook[:-1]),
+        _damage("codebook", lambda codebook: codebook[:, :-1]),
+        _damage("codebook", lambda codebook: codebook.ravel()),
     ],
 )
 def test_codes_of_other_vectors_are_refused(data, damage):
     arrays = build_index(data[0], kind="quantised").state()
     damage(arrays)
     with pytest.raises(StoreError, match="search codes"):
+        restore_index(data[0], arrays)
+
+
+def test_a_state_of_no_known_kind_is_refused(data):
+    arrays = build_index(data[0], kind="quantised").state()
+    with pytest.raises(StoreError, match="kind 'hnsw'"):
+        restore_index(data[0], arrays | {"kind": np.frombuffer(b"hnsw", np.uint8)})
+    arrays.pop("kind")
+    with pytest.raises(StoreError, match="no kind"):
         restore_index(data[0], arrays)
 
 
@@ -299,7 +258,7 @@ def test_no_labels():
     assert (scores == -np.inf).all()
 
 
-@pytest.mark.parametrize("kind", ["quantised", "hnsw"])
+@pytest.mark.parametrize("kind", ["projected", "quantised"])
 def test_large_dimensions_and_values_do_not_overflow(kind):
     rng = np.random.default_rng(0)
     vectors = np.sign(rng.standard_normal((200, 4096))).astype(np.float32) * 1e15
@@ -311,7 +270,7 @@ def test_auto_is_exact_for_few_labels_and_codes_for_many(data, monkeypatch):
     vectors, _ = data
     assert build_index(vectors).kind == "exact"
     exact_bytes = index_bytes(*vectors.shape)
-    monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", vectors.size - 1)
+    monkeypatch.setattr("labelspace.search.build._EXACT_PRODUCTS", vectors.size - 1)
     assert is_large(*vectors.shape)
     assert build_index(vectors).kind == "quantised"
     assert index_bytes(*vectors.shape) > exact_bytes + vectors.size / 4
@@ -321,7 +280,7 @@ def test_auto_is_exact_where_codes_fail(data, monkeypatch):
     def astray(self, queries, k):  # noqa: ARG001
         return np.zeros((len(queries), 1), np.int32)
 
-    monkeypatch.setattr("labelspace.search.inner_product._EXACT_PRODUCTS", 0)
+    monkeypatch.setattr("labelspace.search.build._EXACT_PRODUCTS", 0)
     monkeypatch.setattr(QuantisedIndex, "_candidates", astray)
     assert build_index(data[0]).kind == "exact"
     index = build_index(data[0], kind="quantised")
@@ -332,13 +291,8 @@ def test_auto_is_exact_where_codes_fail(data, monkeypatch):
 def test_without_faiss_the_extra_is_named(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtraError, match=r"labelspace\[neural\]"):
-        build_index(data[0], kind="hnsw")
+        build_index(data[0], kind="quantised")
     assert build_index(data[0], kind="exact").kind == "exact"
-
-
-def test_a_saved_graph_needs_no_faiss(data, graph, monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    assert recall(restore_index(data[0], graph.state()), data[1]) >= 0.97
 
 
 @pytest.mark.parametrize(
@@ -361,6 +315,6 @@ def test_input_that_does_not_fit_is_refused(data):
     with pytest.raises(InputError, match="numbers"):
         build_index([["a"]])
     with pytest.raises(InputError, match="none are in them"):
-        build_index(data[0], kind="hnsw", queries=np.empty((0, 32)))
+        build_index(data[0], kind="quantised", queries=np.empty((0, 32)))
     with pytest.raises(ParameterError, match="k=0"):
         index.search(data[1], 0)

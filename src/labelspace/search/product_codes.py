@@ -1,0 +1,100 @@
+"""Product quantisation in 4 bits: codebooks, codes and the scan over them, by faiss.
+
+A vector is cut into subvectors of `subdim` dimensions, and each is replaced by the nearest of 16
+centroids of its codebook. A query's products with (or distances to) the centroids are looked up in
+registers, 32 codes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from labelspace._core.checks import are_numbers
+from labelspace.errors import StoreError
+from labelspace.search.faiss import faiss_threads, load_faiss
+
+N_CENTROIDS = 16  # of a subvector: what 4 bits can number
+_TRAINING_ROWS = 256 * N_CENTROIDS
+_ENCODED_ROWS = 65_536  # encoded at a time, which bounds memory
+_BLOCK_SIZE = 64  # codes per block of the scan; a seventh quicker than faiss's default of 32
+
+
+class ProductCodes:
+    """Codes of vectors in an index of faiss that scans all of them.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, dimension)
+        What is encoded.
+    codebook : ndarray of shape (n_subquantisers, 16, subdim)
+        The centroids.
+    by_distance : bool
+        Whether candidates are the nearest by Euclidean distance instead of inner product.
+    """
+
+    def __init__(
+        self, vectors: np.ndarray, codebook: np.ndarray, *, by_distance: bool = False
+    ) -> None:
+        faiss = load_faiss()
+        self.codebook = np.ascontiguousarray(codebook, np.float32)
+        self.n_subquantisers, _, self.subdim = codebook.shape
+        metric = faiss.METRIC_L2 if by_distance else faiss.METRIC_INNER_PRODUCT
+        dim = self.n_subquantisers * self.subdim
+        self._index = faiss.IndexPQFastScan(dim, self.n_subquantisers, 4, metric, _BLOCK_SIZE)
+        faiss.copy_array_to_vector(self.codebook.ravel(), self._index.pq.centroids)
+        self._index.is_trained = True
+        for start in range(0, len(vectors), _ENCODED_ROWS):
+            self._index.add(_padded(vectors[start : start + _ENCODED_ROWS], self.subdim))
+
+    def candidates(self, queries: np.ndarray, size: int) -> np.ndarray:
+        """Return (n, size) int32 ids of the vectors that are best by their codes.
+
+        `size` is at most the number of vectors.
+        """
+        ids = np.asarray(self._index.search(_padded(queries, self.subdim), size)[1], np.int32)
+        for row in np.flatnonzero(ids[:, -1] < 0):  # faiss leaves out the worst codes of all
+            missing = np.flatnonzero(ids[row] < 0)
+            unused = np.setdiff1d(np.arange(2 * size), ids[row])
+            ids[row, missing] = unused[: len(missing)]
+        return ids
+
+
+def train_codebook(vectors: np.ndarray, subdim: int, seed: int) -> np.ndarray:
+    """Fit centroids to a sample of the vectors, (n_subquantisers, 16, subdim) float32."""
+    faiss = load_faiss()
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(vectors), min(len(vectors), _TRAINING_ROWS), replace=False)
+    sample = _padded(vectors[np.sort(chosen)], subdim)
+    quantiser = faiss.ProductQuantizer(sample.shape[1], sample.shape[1] // subdim, 4)
+    quantiser.cp.seed = seed
+    quantiser.cp.min_points_per_centroid = 1  # few vectors are no reason to warn
+    with faiss_threads(1):  # sums in one order, for the same bits every time
+        quantiser.train(np.resize(sample, (max(len(sample), N_CENTROIDS), sample.shape[1])))
+    centroids: np.ndarray = faiss.vector_to_array(quantiser.centroids)
+    return centroids.reshape(-1, N_CENTROIDS, subdim)
+
+
+def stored_codebook(arrays: Mapping[str, np.ndarray], dim: int) -> np.ndarray:
+    """Return the codebook among stored arrays; raise StoreError if it is not one for `dim`."""
+    codebook = arrays["codebook"]
+    if not are_numbers(codebook, None, N_CENTROIDS, None) or codebook.shape[2] < 1:
+        raise StoreError(
+            f"the search codes have a codebook of shape {codebook.shape}: the model is damaged, "
+            "restore it from a copy"
+        )
+    if codebook.shape[0] != -(-dim // codebook.shape[2]):
+        raise StoreError("the search codes do not fit the vectors: restore the model from a copy")
+    return codebook
+
+
+def code_bytes(n_vectors: int, dim: int) -> int:
+    """Return the memory of the finest codes and of the block that is being encoded."""
+    return n_vectors * (dim // 4 + 1) + _ENCODED_ROWS * 4 * (dim + 4)
+
+
+def _padded(rows: np.ndarray, subdim: int) -> np.ndarray:
+    """Append zeros until the dimension is a multiple of `subdim`."""
+    missing = -rows.shape[1] % subdim
+    return np.pad(rows, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(rows)

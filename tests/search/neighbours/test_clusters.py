@@ -1,0 +1,82 @@
+"""Search in k-means clusters: the closest are searched, all of them are exact search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import random
+
+from labelspace.errors import StoreError
+from labelspace.search.exact import ExactIndex
+from labelspace.search.neighbours.build import build_neighbours, restore_neighbours
+from labelspace.search.neighbours.clusters import ClusterIndex
+from labelspace.search.neighbours.k_means import assign
+from labelspace.search.neighbours.voting import rank_votes
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def blobs(n=3000, dim=24, centres=30, seed=0):
+    rng = np.random.default_rng(seed)
+    middle = rng.standard_normal((centres, dim))
+    rows = middle[rng.integers(centres, size=n)] + 0.5 * rng.standard_normal((n, dim))
+    return unit(rows)
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return blobs()
+
+
+@pytest.fixture(scope="module")
+def queries():
+    return blobs(400, seed=1)  # other centres: a hard case
+
+
+def test_all_clusters_searched_is_exact(vectors, queries):
+    index = build_neighbours(vectors, 10, kind="clusters", clusters=20, probes=20)
+    exact = ExactIndex(vectors)
+    for one, other in zip(index.search(queries, 10), exact.search(queries, 10), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_cluster_searched_is_the_paper(vectors, queries):
+    index = build_neighbours(vectors, 10, kind="clusters", clusters=15, probes=1)
+    closest = assign(queries, index.centres)
+    cluster_of = assign(vectors, index.centres)
+    found = index.search(queries, 10)[0]
+    for row in range(len(queries)):
+        inside = np.flatnonzero(cluster_of == closest[row])
+        best = inside[np.argsort(-(vectors[inside] @ queries[row]), kind="stable")[:10]]
+        assert set(found[row].tolist()) - {-1} == set(best.tolist())
+
+
+def test_clusters_that_do_not_fit_are_refused(vectors):
+    state = build_neighbours(vectors, 7, kind="clusters").state()
+    for name, wrong in (
+        ("members", state["members"][::-1].copy()[:-1]),
+        ("members", np.zeros_like(state["members"])),
+        ("indptr", state["indptr"][:-1]),
+        ("centres", state["centres"][:, :-1]),
+    ):
+        with pytest.raises(StoreError, match="do not fit"):
+            restore_neighbours(vectors, {**state, name: wrong})
+
+
+def test_a_cluster_index_knows_its_settings(vectors):
+    index = ClusterIndex.build(vectors, 11, seed=0)
+    index.set_probes(40)
+    assert index.settings == {"clusters": 11, "probes": 11}
+
+
+@pytest.mark.parametrize("power", [0.0, 4.0])
+def test_clusters_vote_as_the_examples_they_find(vectors, queries, power):
+    index = build_neighbours(vectors, 10, kind="clusters", clusters=20, probes=5)
+    Y = random(len(vectors), 40, 0.1, format="csr", random_state=0, dtype=np.float32)
+    near, similarities = index.search(queries, 10)
+    expected = rank_votes(near[:, None], similarities[:, None], power, Y, 6)
+    labels, shares = index.votes(queries, 10, power, Y, 6)
+    np.testing.assert_array_equal(labels, expected[0])
+    np.testing.assert_array_equal(shares, expected[1])
