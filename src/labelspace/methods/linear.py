@@ -22,8 +22,8 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import OFFSETS, are_numbers, expect
 from labelspace._core.sparse import as_csr, checked_features, unit_rows
 from labelspace._core.threads import cores
-from labelspace.classifiers.naive_bayes import Shortlister, as_candidates
-from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker
+from labelspace.classifiers.naive_bayes import Shortlister
+from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker, candidate_matrix
 from labelspace.components.calibration import fit_line, probabilities
 from labelspace.components.holdout import validation_share
 from labelspace.components.training_data import Shape, TrainingData
@@ -134,7 +134,7 @@ class Linear(Method):
         if self.kind_ == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
             listed, _ = self.shortlister_.search(X, min(self.shortlist, Y.shape[1]))
-            candidates = as_candidates(listed, Y.shape[1])
+            candidates = candidate_matrix(listed, Y.shape[1])
         usual = 10.0 if self.loss == "logistic" else 0.5 if self.kind_ == "all" else 1.0
         self.ranker_ = LinearRanker.fit(
             *(X, Y, candidates),
@@ -173,9 +173,9 @@ class Linear(Method):
     def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The short lists (n, k), the scores of their labels, and how likely these made them."""
         assert self.shortlister_ is not None
-        listed, likely = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
-        likely[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
-        return listed, self.ranker_.score(X, listed), likely
+        listed, log_likelihood = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
+        log_likelihood[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
+        return listed, self.ranker_.score(X, listed), log_likelihood
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
@@ -253,10 +253,10 @@ class Linear(Method):
 
 
 def _ordered(
-    listed: np.ndarray, scores: np.ndarray, likely: np.ndarray, share: float, k: int
+    listed: np.ndarray, scores: np.ndarray, log_likelihood: np.ndarray, share: float, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k labels of largest h = score + share * likely, and h."""
-    h = scores + np.float32(share) * likely
+    """The k labels of largest h = score + share * log_likelihood, and h."""
+    h = scores + np.float32(share) * log_likelihood
     order = np.argsort(-h, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(listed, order, 1), np.take_along_axis(h, order, 1)
 

@@ -12,8 +12,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.threads import parallel_blocks
-from labelspace.nn.row_tables import SparseLinear, sparse_times_dense
+from labelspace.nn.products import dense_times_dense, sparse_times_dense
+from labelspace.nn.row_tables import SparseLinear
 
 TINY = 1e-6
 
@@ -29,11 +29,11 @@ class Encoder:
 
     def __init__(
         self,
-        first: SparseLinear,
+        input_layer: SparseLinear,
         hidden: Sequence[dict[str, torch.Tensor]],
         length: torch.Tensor | None = None,
     ) -> None:
-        self.first = first
+        self.input_layer = input_layer
         self.hidden = hidden
         self.length = length
 
@@ -90,31 +90,34 @@ class Encoder:
     @property
     def dim(self) -> int:
         """The length of its vectors."""
-        last = _weight(self.hidden[-1]) if self.hidden else self.first.weight
+        last = _weight(self.hidden[-1]) if self.hidden else self.input_layer.weight
         return int(last.shape[1])
 
     def __call__(self, X: csr_matrix) -> torch.Tensor:
         """With gradient, for training."""
-        h = self.first(X)
+        h = self.input_layer(X)
         if self.length is not None:
-            h = h * (self.length / torch.from_numpy(_column_lengths(self.first.weight)))
+            h = h * (self.length / torch.from_numpy(_column_lengths(self.input_layer.weight)))
         for layer in self.hidden:
             h = torch.relu(h) @ _weight(layer) + layer["bias"]
         return h
 
     def encode(self, X: csr_matrix) -> np.ndarray:
         """Without gradient; a row's result does not depend on the rows beside it."""
-        h = sparse_times_dense(X, self.first.weight)
+        h = sparse_times_dense(X, self.input_layer.weight)
         if self.length is not None:
-            h *= self.length.detach().numpy() / _column_lengths(self.first.weight)
+            h *= self.length.detach().numpy() / _column_lengths(self.input_layer.weight)
         for layer in self.hidden:
-            h = _through_relu(h, _weight(layer).detach().numpy(), layer["bias"].detach().numpy())
+            weight, bias = _weight(layer).detach().numpy(), layer["bias"].detach().numpy()
+            h = dense_times_dense(np.maximum(h, 0.0), weight, bias)
         return h
 
     def fold(self) -> None:
         """Put the shared length into the weights: the same points, without a division each time."""
         if self.length is not None:
-            self.first.weight *= self.length.detach().numpy() / _column_lengths(self.first.weight)
+            self.input_layer.weight *= self.length.detach().numpy() / _column_lengths(
+                self.input_layer.weight
+            )
             self.length = None
 
     def trainable(self) -> Encoder:
@@ -123,28 +126,28 @@ class Encoder:
             {part: tensor.detach().clone().requires_grad_() for part, tensor in layer.items()}
             for layer in self.hidden
         ]
-        return Encoder(SparseLinear(np.array(self.first.weight)), hidden)
+        return Encoder(SparseLinear(np.array(self.input_layer.weight)), hidden)
 
     def projected(self, directions: np.ndarray) -> Encoder:
         """phi(x) D for orthogonal columns D (dim, fewer): the last layer's outputs are turned."""
         self.fold()
         if not self.hidden:
-            return Encoder(SparseLinear(self.first.weight @ directions), [])
+            return Encoder(SparseLinear(self.input_layer.weight @ directions), [])
         with torch.no_grad():
             turn, last = torch.from_numpy(directions), self.hidden[-1]
             turned = {"weight": _weight(last) @ turn, "bias": last["bias"] @ turn}
-        return Encoder(self.first, [*self.hidden[:-1], turned])
+        return Encoder(self.input_layer, [*self.hidden[:-1], turned])
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All weights by name, sharing memory, for the Trainer."""
         shared = {} if self.length is None else {"encoder.length": self.length}
-        first = torch.from_numpy(self.first.weight)
+        first = torch.from_numpy(self.input_layer.weight)
         return {"encoder.first": first, **shared, **self._hidden_by_name()}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All weights by name; the first may be a memory map, which torch does not take."""
         hidden = {name: tensor.detach().numpy() for name, tensor in self._hidden_by_name().items()}
-        return {"encoder.first": self.first.weight, **hidden}
+        return {"encoder.first": self.input_layer.weight, **hidden}
 
     def _hidden_by_name(self) -> dict[str, torch.Tensor]:
         return {
@@ -156,30 +159,6 @@ class Encoder:
     def dense_parameters(self) -> list[torch.Tensor]:
         shared = [] if self.length is None else [self.length]
         return shared + [tensor for layer in self.hidden for tensor in layer.values()]
-
-
-def _through_relu(h: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """max(h, 0) W + b, row by row: BLAS would round a batch and a single row differently."""
-    out = np.empty((len(h), weight.shape[1]), np.float32)
-
-    def block(start: int, stop: int) -> None:
-        _relu_times(h[start:stop], weight, bias, out[start:stop])
-
-    parallel_blocks(len(h), block, block=64)
-    return out
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _relu_times(h, weight, bias, out):  # type: ignore[no-untyped-def]
-    for row in range(len(h)):
-        target = out[row]
-        target[:] = bias
-        for neuron in range(h.shape[1]):
-            value = h[row, neuron]
-            if value > 0.0:
-                source = weight[neuron]
-                for j in range(len(target)):
-                    target[j] += value * source[j]
 
 
 def _column_lengths(weight: np.ndarray) -> np.ndarray:

@@ -43,9 +43,9 @@ from labelspace.methods.parameters import (
 )
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, principal_directions, unit_array
-from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY, MomentumLinear
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
@@ -272,7 +272,7 @@ class DXML(Method):
 
     def _prepared(self, encoder: Encoder) -> Encoder:
         if self.optimiser == "sgd":
-            encoder.first = MomentumLinear(encoder.first.weight)
+            encoder.input_layer = MomentumLinear(encoder.input_layer.weight)
         return encoder
 
     def _train(
@@ -303,7 +303,9 @@ class DXML(Method):
         return trainer.run(TrainingTask(tensors, objective, self._optimiser(), score), X.shape[0])
 
     def _optimiser(self) -> OptimiserGroup:
-        sparse = {str(n): (encoder.first, self.lr) for n, encoder in enumerate(self.encoders_)}
+        sparse = {
+            str(n): (encoder.input_layer, self.lr) for n, encoder in enumerate(self.encoders_)
+        }
         dense = [tensor for encoder in self.encoders_ for tensor in encoder.dense_parameters()]
         parts: dict[str, Any] = {"rows": RowOptimiser(sparse)}
         if dense and self.optimiser == "adam":

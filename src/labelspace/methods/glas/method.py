@@ -54,8 +54,9 @@ from labelspace.methods.parameters import (
 )
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, unit_array
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser, RowTable
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_tables import RowTable
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.index import InnerProductIndex
@@ -278,7 +279,7 @@ class GLaS(Method):
         return vectors
 
     def _optimiser(self) -> OptimiserGroup:
-        tables = {"encoder": (self.encoder_.first, self.lr), "labels": (self.table_, self.lr)}
+        tables = {"encoder": (self.encoder_.input_layer, self.lr), "labels": (self.table_, self.lr)}
         dense = [
             {"params": [self.scale_], "lr": 0.01},
             {"params": self.encoder_.dense_parameters(), "lr": self.lr / 5},

@@ -45,8 +45,8 @@ from labelspace.methods.parameters import (
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.ensemble_trainer import Arrays, MemberTrainer
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
-from labelspace.nn.trainer import TorchOptimiser, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.trainer import TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
@@ -231,7 +231,7 @@ class Hyperbolic(Method):
             with torch.no_grad():  # begin near the centre, as the linear map does
                 encoder.hidden[-1]["length"] *= 0.1
         else:
-            encoder.first.weight *= np.float32(self.map_spread * np.sqrt(self.dim))
+            encoder.input_layer.weight *= np.float32(self.map_spread * np.sqrt(self.dim))
         labels = rng.standard_normal((n_labels, self.dim), np.float32)
         labels *= np.float32(self.label_spread)
         return Space.fresh(self.geometry, self.into, self.optimiser, encoder, labels)
@@ -243,7 +243,10 @@ class Hyperbolic(Method):
         label_rate = self.lr
         if self.geometry == "hyperbolic":  # so that a step at the centre is as long as a flat one
             label_rate *= 2.0 * self.dim**0.5 if self.optimiser == "riemannian-adam" else 4.0
-        tables = {"encoder": (space.encoder.first, self.lr), "labels": (space.labels, label_rate)}
+        tables = {
+            "encoder": (space.encoder.input_layer, self.lr),
+            "labels": (space.labels, label_rate),
+        }
         parts: dict[str, Any] = {"rows": RowOptimiser(tables)}
         if space.encoder.hidden:
             dense = space.encoder.dense_parameters()
@@ -394,7 +397,7 @@ class Hyperbolic(Method):
         self.spaces_ = [self._frozen(member) for member in own]
         self.points_ = [member["points"] for member in own]
         for space, points in zip(self.spaces_, self.points_, strict=True):
-            dim, first = space.encoder.dim, space.encoder.first.weight
+            dim, first = space.encoder.dim, space.encoder.input_layer.weight
             holds = (
                 len(first) == self.n_features_in_
                 and are_numbers(points, self.Y_.shape[0], dim)
