@@ -198,8 +198,5 @@ def _margins_to_errors(margins, path, first, hinge):  # type: ignore[no-untyped-
 def _update(weights, slopes, moment1, moment2, decay, rate, step):  # type: ignore[no-untyped-def]
     """One step on the slopes and the decay of weights; the slopes are zero afterwards."""
     for row in range(len(weights)):
-        w, g = weights[row], slopes[row]
-        for j in range(len(w)):
-            g[j] += decay * w[j]
-        adam_update(w, g, moment1[row], moment2[row], rate, step)
-        g[:] = 0.0
+        adam_update(weights[row], slopes[row], moment1[row], moment2[row], decay, rate, step)
+        slopes[row] = 0.0

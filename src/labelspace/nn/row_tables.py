@@ -154,7 +154,7 @@ def _adam_columns(  # type: ignore[no-untyped-def]
                 sums[j] += value * source[j]
         steps[column] += 1
         w, m, v = weight[column], moment1[column], moment2[column]
-        adam_update(w, sums, m, v, rate * row_lr_scale[column], steps[column])
+        adam_update(w, sums, m, v, None, rate * row_lr_scale[column], steps[column])
 
 
 @njit(cache=True, nogil=True)
@@ -165,4 +165,4 @@ def _adam_rows(  # type: ignore[no-untyped-def]
         row = ids[place]
         steps[row] += 1
         w, m, v = weight[row], moment1[row], moment2[row]
-        adam_update(w, gradient[place], m, v, rate * row_lr_scale[row], steps[row])
+        adam_update(w, gradient[place], m, v, None, rate * row_lr_scale[row], steps[row])
