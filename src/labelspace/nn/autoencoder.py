@@ -219,10 +219,22 @@ class Autoencoder:
         row_lr_scale: np.ndarray | None = None,
         spread: float = 1.0,
     ) -> Autoencoder:
-        """widths: the encoder's layers, the code's last.
+        """Return an autoencoder with random weights.
 
-        pace    shortens and slows down the encoder's rows of rare columns
-        spread  length of the decoder's vectors in the beginning
+        Parameters
+        ----------
+        n_columns : int
+        widths : sequence of int
+            Layers of the encoder, the code's last.
+        rng : numpy.random.Generator
+        row_lr_scale : ndarray of shape (n_columns,), optional
+            Factor of the learning rate and initial weights of the encoder's rows.
+        spread : float
+            Initial length of the decoder's vectors.
+
+        Returns
+        -------
+        Autoencoder
         """
         encoder = Encoder.fresh(n_columns, widths, rng, row_lr_scale=row_lr_scale)
         return cls(encoder, Decoder.fresh(widths[::-1], n_columns, spread, rng))
