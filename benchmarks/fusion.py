@@ -25,8 +25,7 @@ import numpy as np
 
 from kept import keep
 from labelspace._core.sparse import as_csr
-from labelspace.classifiers.naive_bayes import as_candidates
-from labelspace.classifiers.one_vs_rest import LinearRanker
+from labelspace.classifiers.one_vs_rest import LinearRanker, candidate_matrix
 from labelspace.comparison.compare import compare, entrants, raise_if_failed
 from labelspace.comparison.peers import make_peer
 from labelspace.components.near_duplicates import cut_by_group, group_sizes
@@ -103,7 +102,7 @@ def one_seed(note: Any, members: list[Member], train: Any, held: Any) -> None:
     changed = copy.copy(linear)
     drawn = np.random.default_rng(0).integers(0, train[1].shape[1], (train[0].shape[0], 100))
     C = {"all": 0.5, "hard": 1.0}[kind]
-    changed.ranker_ = LinearRanker.fit(*train, as_candidates(drawn, train[1].shape[1]), C=C)
+    changed.ranker_ = LinearRanker.fit(*train, candidate_matrix(drawn, train[1].shape[1]), C=C)
     changed._calibrate(*held, train[1])
     note("linear against negatives at random", [*others, (changed, can_rerank)])
 

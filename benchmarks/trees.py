@@ -6,7 +6,8 @@
 `compare` trains `hierarchicalxc` (one tree, logistic loss) on each kind of tree and
 measures on the test file, or with --cut on a tenth of the training file. A tree by taxonomy needs a
 hierarchy.tsv. `grow` makes synthetic data with more and more labels and reports time to build and
-train, nodes opened and milliseconds an example. Both write benchmarks/results/trees-*.json and .md.
+train, nodes opened and milliseconds per example. Both write benchmarks/results/trees-*.json and
+trees-*.md.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def main() -> None:
     of_trees.add_argument("--rows", type=int, help="training examples at most")
     of_sizes = commands.add_parser("grow", help="cost as labels grow")
     of_sizes.add_argument("--labels", default="1000,10000,100000,1000000")
-    of_sizes.add_argument("--points", type=int, default=100_000, help="at least; else one a label")
+    of_sizes.add_argument(
+        "--points", type=int, default=100_000, help="at least; else one per label"
+    )
     options = parser.parse_args()
     if options.command == "compare":
         for folder in options.folders:

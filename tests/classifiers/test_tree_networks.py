@@ -13,7 +13,7 @@ import labelspace._core.threads
 from labelspace.classifiers.tree_edges import reached
 from labelspace.classifiers.tree_networks import _add_slopes, _fresh, train_networks
 from labelspace.classifiers.tree_search import Classifiers, Search, find_labels
-from labelspace.classifiers.tree_weights import NO_LINEAR
+from labelspace.classifiers.tree_weights import NO_EDGE_WEIGHTS
 from labelspace.errors import ParameterError
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.hierarchicalxc.method import SEARCHES, HierarchicalXC
@@ -53,7 +53,7 @@ def test_search_scores_are_a_dense_forward_pass(seed, hinge, kind):
     tree = bushy_tree(rng)
     networks = fresh(rng, tree)
     X = csr_matrix(random_matrix(7, CODE, 0.7, "csr", np.float32, rng))
-    model = Classifiers.of(tree, NO_LINEAR, networks)
+    model = Classifiers.of(tree, NO_EDGE_WEIGHTS, networks)
     labels, logs, _ = find_labels(X, model, Search(kind, 10, 0.5, hinge), tree.n_labels)
     edges = np.zeros((7, len(tree)))
     for node in np.flatnonzero(~tree.is_leaf):

@@ -74,7 +74,7 @@ def test_a_failed_update_leaves_the_model(shop, model, more, command, monkeypatc
         if event == "on_batch":
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Trainer, "_tell", interrupted)
+    monkeypatch.setattr(Trainer, "_notify", interrupted)
     code, _, err = command("update", model, more)
     assert code == 1
     assert err.strip().endswith(f"error: interrupted; {model} is as it was")

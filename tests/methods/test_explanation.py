@@ -34,7 +34,7 @@ def model(data):
 
 def score(model, x, label):
     """h(x)_l of one dense example, from the weights, for a linear encoder."""
-    z = x.astype(np.float64) @ model.encoder_.first.weight
+    z = x.astype(np.float64) @ model.encoder_.input_layer.weight
     v = model.table_.weight[label].astype(np.float64)
     cosine = z @ v / (np.linalg.norm(z) * np.linalg.norm(v))
     return model.scale_.item() * cosine + model.bias_[label].item()

@@ -8,8 +8,13 @@ from scipy.sparse import csr_matrix, random
 from sklearn.svm import LinearSVC
 
 from labelspace._core.sparse import unit_rows
-from labelspace.classifiers.naive_bayes import Shortlister, as_candidates, tasks_of
-from labelspace.classifiers.one_vs_rest import UNSEEN, LinearRanker
+from labelspace.classifiers.naive_bayes import Shortlister
+from labelspace.classifiers.one_vs_rest import (
+    UNSEEN,
+    LinearRanker,
+    candidate_matrix,
+    hard_negative_tasks,
+)
 from labelspace.classifiers.sparse_scores import best, scores_of
 from labelspace.errors import NotFittedError
 from labelspace.methods import linear
@@ -83,8 +88,8 @@ def test_short_list_is_naive_bayes_written_out():
 
 def test_tasks_hold_carriers_and_listed_examples():
     Y = csr_matrix(np.array([[1, 0, 0], [1, 0, 1], [0, 0, 0], [0, 0, 1]]))
-    listed = as_candidates(np.array([[0, 1], [2, -1], [2, 0], [-1, -1]]), 3)
-    tasks = tasks_of(Y, listed, np.array([True, False, True]))
+    listed = candidate_matrix(np.array([[0, 1], [2, -1], [2, 0], [-1, -1]]), 3)
+    tasks = hard_negative_tasks(Y, listed, np.array([True, False, True]))
     assert tasks.indptr.tolist() == [0, 3, 6]
     assert tasks.rows.tolist() == [0, 1, 2, 1, 2, 3]
     assert tasks.positive.tolist() == [True, True, False, True, False, True]
@@ -93,7 +98,7 @@ def test_tasks_hold_carriers_and_listed_examples():
 @pytest.mark.parametrize("against", ["all", "listed"])
 def test_a_ranker_holds_a_classifier_a_label(against):
     X, Y = planted(150)
-    listed = as_candidates(np.random.default_rng(0).integers(0, 12, (150, 4)), 12)
+    listed = candidate_matrix(np.random.default_rng(0).integers(0, 12, (150, 4)), 12)
     ranker = LinearRanker.fit(
         X, Y, listed if against == "listed" else None, tolerance=1e-6, passes=5000, prune=0.0
     )

@@ -19,8 +19,8 @@ from labelspace.nn.autoencoder import (
     restore_decoder,
 )
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.trainer import Trainer, TrainingTask
 
 
 def rows_of(n, width, density=0.3, seed=0):

@@ -39,7 +39,7 @@ def test_the_first_directions_hold_the_most():
 
 def test_points_are_those_of_plain_layers_alone_and_in_a_batch():
     whole = encoder((20, 16))
-    h = X.toarray() @ whole.first.weight
+    h = X.toarray() @ whole.input_layer.weight
     for layer in whole.hidden:
         direction = layer["direction"].detach().numpy()
         weight = layer["length"].item() * direction / np.linalg.norm(direction, axis=0)

@@ -7,14 +7,9 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix, random
 
-from labelspace.nn.row_tables import (
-    OptimiserGroup,
-    RowOptimiser,
-    RowTable,
-    SparseLinear,
-    sparse_times_dense,
-)
-from labelspace.nn.trainer import TorchOptimiser
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.products import sparse_times_dense
+from labelspace.nn.row_tables import RowTable, SparseLinear
 
 
 @pytest.fixture

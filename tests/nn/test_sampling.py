@@ -1,12 +1,13 @@
-"""Candidate labels: the batch's own are always there, and inclusion is what it says."""
+"""Sampled labels and their chances, partners that share labels, dropped features."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import random
+from scipy.sparse import csr_matrix, random, vstack
 
-from labelspace.nn.sampling import CandidateSampler
+from labelspace.nn.sampling import CandidateSampler, Partners, drop_features
+from support.planted import planted
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,36 @@ def test_the_sampled_binary_loss_is_unbiased(Y):
         pairs.append((loss(rows, exact.draw(Y[rows], rng)), loss(rows, sampled.draw(Y[rows], rng))))
     truth, estimate = np.mean(pairs, axis=0)
     assert estimate == pytest.approx(truth, rel=0.03)
+
+
+def test_dropout_keeps_a_share_and_the_mean():
+    X, _ = planted(400)
+    before = X.copy()
+    noisy = drop_features(X, 0.5, np.random.default_rng(0))
+    assert 0.45 < noisy.nnz / X.nnz < 0.55
+    assert noisy.sum() == pytest.approx(X.sum(), rel=0.1)
+    assert (before != X).nnz == 0
+    assert drop_features(X, 1.0, np.random.default_rng(0)) is X
+
+
+def test_partners_share_a_label_rare_ones_first():
+    rng = np.random.default_rng(0)
+    common = np.ones((100, 1))
+    rare = np.repeat(np.eye(10), 10, axis=0)
+    Y = csr_matrix(np.hstack([common, rare]).astype(np.float32))
+    Y = vstack([Y, csr_matrix((2, 11), dtype=np.float32)], "csr")
+    rows = np.repeat(np.arange(100), 20)
+    partners = Partners(Y, 1.0 / np.asarray(Y.sum(axis=0)).ravel())
+    drawn = partners.draw(rows, rng)
+    assert (np.diff(Y.indptr)[drawn] > 0).all()
+    # The rare label has ten times the chance of the common one, which brings it by chance too.
+    expected = 10 / 11 + 1 / 11 * 0.1
+    assert abs((drawn // 10 == rows // 10).mean() - expected) < 0.03
+    assert partners.draw(np.array([100, 101]), rng).tolist() == [100, 101]  # they have no labels
+
+
+def test_partners_are_the_most_similar_of_many_draws():
+    Y = csr_matrix(np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]]))
+    partners = Partners(Y, 1 / np.sqrt([3, 2, 1, 1]), draws=60)
+    drawn = partners.draw(np.arange(5), np.random.default_rng(0))
+    assert drawn.tolist() == [1, 0, 1, 3, 4]  # no other has label 3; the last has none

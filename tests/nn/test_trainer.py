@@ -1,4 +1,4 @@
-"""The training loop: same bits, early stopping, schedules, budgets, divergence, checkpoints."""
+"""The training loop: same bits, early stopping, schedules, divergence, checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import torch
 
 from labelspace.components.holdout import split_rows
 from labelspace.errors import CheckpointError, TrainingError
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import TorchOptimiser
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.runs.callbacks import Callback, Checkpoint
 from labelspace.runs.checkpoint_files import read_checkpoint, write_checkpoint
 
@@ -21,7 +22,7 @@ def quadratic(target=3.0, lr=0.1, score=None):
     w = torch.zeros(1, requires_grad=True)
 
     def loss(batch):
-        noise = torch.randn(1, generator=batch.torch_generator())
+        noise = float(batch.rng.standard_normal())
         return ((w - target) ** 2 + 0.1 * noise * w + 1e-3 * float(batch.rows[0]) * w).sum()
 
     return w, TrainingTask({"w": w}, loss, TorchOptimiser(torch.optim.Adam([w], lr=lr)), score)
@@ -70,12 +71,6 @@ def test_early_stopping_keeps_the_best_weights():
     assert w.item() == snapshots[1]
 
 
-def test_a_time_budget_ends_the_run_early():
-    _, learner = quadratic()
-    history = Trainer(epochs=10**6, batch_size=4, time_budget=0.2).run(learner, 16)
-    assert 0 < len(history) < 10**6
-
-
 def test_a_loss_that_is_no_number_raises():
     w = torch.zeros(1, requires_grad=True)
     learner = TrainingTask(
@@ -92,7 +87,6 @@ def test_a_loss_that_is_no_number_raises():
     [
         ("constant", [1.0, 1.0, 1.0, 1.0]),
         ("linear", [1.0, 0.75, 0.5, 0.25]),
-        ("cosine", [1.0, 0.8535534, 0.5, 0.1464466]),
     ],
 )
 def test_schedules(schedule, expected):

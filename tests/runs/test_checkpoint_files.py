@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from labelspace._core.arrays import write_arrays
-from labelspace.classifiers.dual_descent import solve_all
+from labelspace.classifiers.dual_descent import all_against, solve
 from labelspace.errors import CheckpointError
 from labelspace.runs.callbacks import Checkpoint, kept_blocks
 from labelspace.runs.checkpoint_files import Blocks, read_checkpoint, write_checkpoint
@@ -145,7 +145,7 @@ def test_blocks_that_do_not_fit_together_are_refused(tmp_path):
 
 def test_weights_of_blocks_are_those_of_a_run_left_alone(tmp_path):
     X, Y = planted(200, n_labels=60)
-    alone = solve_all(X, Y)
+    alone = solve(X, all_against(Y))
     checkpoint = Checkpoint(tmp_path)
     solved = []
 
@@ -156,11 +156,11 @@ def test_weights_of_blocks_are_those_of_a_run_left_alone(tmp_path):
 
     blocks = kept_blocks([checkpoint], "w", "run")
     with pytest.raises(KeyboardInterrupt):
-        solve_all(X, Y, progress=stop, blocks=blocks)
+        solve(X, all_against(Y), progress=stop, blocks=blocks)
     checkpoint.keep()
     blocks = kept_blocks([Checkpoint(tmp_path, resume=True)], "w", "run")
     assert len(blocks._kept) >= 2
-    resumed = solve_all(X, Y, blocks=blocks)
+    resumed = solve(X, all_against(Y), blocks=blocks)
     for part in ("data", "indices", "indptr"):
         assert np.array_equal(getattr(resumed, part), getattr(alone, part))
     assert kept_blocks([], "w", "run") is None
@@ -181,4 +181,4 @@ def test_weights_of_another_size_are_refused(tmp_path):
         blocks = Blocks(tmp_path, "w", "run", 5, resume=False)
         blocks._kept[0] = tuple(part if i == place else old for i, old in enumerate(good))
         with pytest.raises(CheckpointError, match="another size"):
-            solve_all(X, Y, blocks=blocks)
+            solve(X, all_against(Y), blocks=blocks)

@@ -10,7 +10,8 @@ from labelspace.components.holdout import split_rows
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.metrics.ranking import evaluate
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import TorchOptimiser
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 
 

@@ -1,6 +1,6 @@
 """Many binary linear classifiers on shared sparse features, by dual coordinate descent.
 
-Each task minimises 1/2 |w|^2 + sum_i C_i loss(y_i <w, x_i>) over its own examples, one example at a
+Each task minimises 1/2 |w|^2 + C sum_i loss(y_i <w, x_i>) over its own examples, one example at a
 time in random order: squared hinge after Hsieh et al. (ICML 2008), with shrinking, and logistic
 after Yu, Huang and Lin (Machine Learning 2011), as LIBLINEAR does. A task costs as much as its
 examples have non-zeros, whatever the number of features.
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.threads import cores
-from labelspace.classifiers.dual_descent_loops import Examples, Rule, Scratch, solve_block
+from labelspace.classifiers.dual_descent_loops import Examples, Scratch, Settings, solve_block
 from labelspace.errors import CheckpointError, InputError
 
 if TYPE_CHECKING:
@@ -25,16 +25,20 @@ if TYPE_CHECKING:
 
 Loss = Literal["squared_hinge", "logistic"]
 
-_TASKS_AT_A_TIME = 16
+_TASKS_AT_A_TIME = 16  # per block: few enough to divide among threads
 
 
 class Tasks(NamedTuple):
-    """Binary problems: task t is given the examples rows[indptr[t]:indptr[t + 1]].
+    """Binary problems: the examples of task t are rows[indptr[t]:indptr[t + 1]].
 
-    indptr    (tasks + 1,) int64
-    rows      row numbers of X, int32
-    positive  whether each of them is a positive, bool; None: the rows are a task's positives, and
-              every other example of X is a negative
+    Attributes
+    ----------
+    indptr : ndarray of shape (tasks + 1,), int64
+    rows : ndarray of int32
+        Row numbers of X.
+    positive : ndarray of bool, or None
+        Whether each of the rows is a positive of its task. None: the rows are the positives of a
+        task, and every other example of X is a negative.
     """
 
     indptr: np.ndarray
@@ -46,7 +50,7 @@ class Tasks(NamedTuple):
 
 
 def all_against(Y: csr_matrix) -> Tasks:
-    """One task a label: the examples that carry it against all others."""
+    """Return one task per label: the examples that have it against all others."""
     columns = Y.tocsc()
     return Tasks(columns.indptr, columns.indices, None)
 
@@ -57,37 +61,67 @@ def solve(
     *,
     loss: Loss = "squared_hinge",
     C: float = 1.0,
-    positive_weight: float | np.ndarray = 1.0,
     tolerance: float = 0.1,
     passes: int = 20,
-    bias: float = 1.0,
     prune: float = 0.1,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
     blocks: Blocks | None = None,
 ) -> csr_matrix:
-    """Weights of every task, (tasks, features + 1) float32; the last column meets the bias.
-
-    C                weight of the losses against |w|^2 / 2
-    positive_weight  times C is the weight of positives' losses; one for all, or one a task
-    tolerance        of the dual's gradient at which a task is done
-    passes           over a task's examples at most
-    bias             value of a constant feature; 0: none
-    prune            weights below it in absolute value are dropped, but never the bias
-    progress         called with the number of tasks done since the last call, from any thread
-    blocks           keeps the weights of tasks that are done, for a run that is stopped
+    """Fit the linear classifier of every task, with a bias that is regularised as a weight is.
 
     The same seed gives the same weights whatever the number of threads.
+
+    Parameters
+    ----------
+    X : csr_matrix of shape (examples, features)
+    tasks : Tasks
+    loss : {"squared_hinge", "logistic"}
+    C : float
+        Weight of the losses against |w|^2 / 2.
+    tolerance : float
+        Dual gradient at which a task is done.
+    passes : int
+        Passes over a task's examples at most.
+    prune : float
+        Weights below it in absolute value are dropped, except biases.
+    seed : int
+        Seed of the order of examples.
+    progress : callable, optional
+        Called from any thread with the number of tasks done since the last call.
+    blocks : Blocks, optional
+        Stores the weights of tasks that are done, so that a stopped run can be resumed.
+
+    Returns
+    -------
+    csr_matrix of shape (tasks, features + 1), float32
+        Weights, with the biases in the last column.
+
+    Raises
+    ------
+    InputError
+        If a task refers to an example that X does not have.
+    CheckpointError
+        If `blocks` holds weights of another size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> X = csr_matrix(np.array([[1, 0], [1, 1], [0, 1], [0, 1]], np.float32))
+    >>> Y = csr_matrix(np.array([[1], [1], [0], [0]]))
+    >>> weights = solve(X, all_against(Y), C=10.0, tolerance=1e-3, passes=1000)
+    >>> weights.toarray().round(1)  # feature 0 is what sets the positives apart
+    array([[ 1.8, -0.5, -0.5]], dtype=float32)
     """
-    examples = _examples(X, bias)
+    examples = _examples(X)
     indptr, rows = _fixed(tasks.indptr, np.int64), _fixed(tasks.rows, np.int32)
     if len(rows) and not 0 <= rows.min() <= rows.max() < X.shape[0]:
         raise InputError(f"a task names an example that X, of {X.shape[0]} rows, does not have")
     against_all = tasks.positive is None
     positive = _fixed([] if tasks.positive is None else tasks.positive, np.bool_)
-    everyone = _fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
-    weight = _fixed(np.broadcast_to(positive_weight, len(tasks)), np.float64)
-    rule = Rule(loss == "logistic", float(C), float(tolerance), passes, float(prune), seed)
+    all_rows = _fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
+    settings = Settings(loss == "logistic", float(C), float(tolerance), passes, float(prune), seed)
 
     def block(start: int, stop: int, scratch: Scratch) -> tuple[np.ndarray, ...]:
         kept = None if blocks is None else blocks.take(start)
@@ -96,7 +130,7 @@ def solve(
             parts = _checked(kept, stop - start, X.shape[1] + 1)
         else:
             parts = solve_block(
-                *(examples, indptr, rows, positive, everyone, weight, start, stop, rule, scratch)
+                *(examples, indptr, rows, positive, all_rows, start, stop, settings, scratch)
             )
             if blocks is not None:
                 blocks.put(start, parts)
@@ -111,29 +145,24 @@ def solve(
     return weights
 
 
-def solve_all(X: csr_matrix, Y: csr_matrix, **settings: Any) -> csr_matrix:
-    """One task a label of Y, over all examples; settings as of `solve`."""
-    return solve(X, all_against(Y), **settings)
-
-
-def _examples(X: csr_matrix, bias: float) -> Examples:
+def _examples(X: csr_matrix) -> Examples:
     indptr, data = _fixed(X.indptr, np.int64), _fixed(X.data, np.float32)
     row_of = np.repeat(np.arange(X.shape[0]), np.diff(indptr))
-    squares = np.bincount(row_of, np.square(data, dtype=np.float64), X.shape[0]) + bias * bias
-    # Unsigned, since numba asks of every signed index whether it counts from the end.
+    squares = np.bincount(row_of, np.square(data, dtype=np.float64), X.shape[0]) + 1.0
+    # Unsigned, since numba checks of every signed index whether it counts from the end.
     indices = _fixed(X.indices, np.int32).view(np.uint32)
-    return Examples(indptr, indices, data, _fixed(squares, np.float64), float(bias))
+    return Examples(indptr, indices, data, _fixed(squares, np.float64))
 
 
 def _fixed(values: Any, dtype: type) -> np.ndarray:
-    """A read-only view: memory maps are read only, and so one kind of array is compiled for."""
+    """Return a read-only view, as memory maps are, so that loops are compiled for one type."""
     view: np.ndarray = np.ascontiguousarray(values, dtype).view()
     view.flags.writeable = False
     return view
 
 
 def _checked(block: tuple[np.ndarray, ...], n_tasks: int, n_weights: int) -> tuple[np.ndarray, ...]:
-    """What `solve_block` gave to an earlier run, if it can be that."""
+    """Return weights that an earlier run stored, or raise CheckpointError."""
     types = [part.dtype for part in block]
     if types == [np.int64, np.int32, np.float32]:
         counts, indices, data = block
@@ -152,7 +181,7 @@ def _over_tasks(
     n_weights: int,
     longest: int,
 ) -> csr_matrix:
-    """Blocks of tasks over all cores, their weights put together in order."""
+    """Solve blocks of tasks on all cores and concatenate their weights in order."""
     own = threading.local()
 
     def work(start: int) -> tuple[np.ndarray, ...]:

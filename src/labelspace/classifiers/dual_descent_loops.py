@@ -11,20 +11,19 @@ _NO_STEP = 1e-12  # projected gradients below this move nothing
 
 
 class Examples(NamedTuple):
-    """X as the compiled loops read it; `squares` are squared lengths, the constant included."""
+    """X as the compiled loops read it; `squares` are squared lengths, the bias's 1 included."""
 
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
     squares: np.ndarray
-    bias: float
 
 
-class Rule(NamedTuple):
-    """When a task is done, and which weights it keeps."""
+class Settings(NamedTuple):
+    """The loss and its weight C, when a task is done, and which weights it keeps."""
 
     logistic: bool
-    cost: float
+    C: float
     tolerance: float
     passes: int
     prune: float
@@ -32,7 +31,7 @@ class Rule(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What a thread reuses from task to task; the weights are zeros between tasks."""
+    """Arrays that a thread reuses from task to task; the weights are zeros between tasks."""
 
     weights: np.ndarray
     features: np.ndarray
@@ -54,11 +53,11 @@ class Scratch(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def solve_block(  # type: ignore[no-untyped-def]
-    examples, indptr, rows, positive, everyone, weight, start, stop, rule, scratch
+    examples, indptr, rows, positive, all_rows, start, stop, settings, scratch
 ):
-    """Weights of the tasks from `start` to `stop`: how many of each, their features and values.
+    """Return weights of the tasks from `start` to `stop`: counts per task, features and values.
 
-    Where `everyone` names all examples, a task's rows are its positives and all others negatives.
+    If `all_rows` lists all examples, a task's rows are its positives and all others negatives.
     """
     counts = np.zeros(stop - start, np.int64)
     indices, data = np.empty(1024, np.int32), np.empty(1024, np.float32)
@@ -66,16 +65,16 @@ def solve_block(  # type: ignore[no-untyped-def]
     for task in range(start, stop):
         first, last = indptr[task], indptr[task + 1]
         own = rows[first:last]
-        if len(everyone):
-            sign[: len(everyone)] = -1
+        if len(all_rows):
+            sign[: len(all_rows)] = -1
             for row in own:
                 sign[row] = 1
-            own = everyone
+            own = all_rows
         else:
             for cell in range(first, last):
                 sign[cell - first] = 1 if positive[cell] else -1
-        _descend(examples, own, weight[task], task, rule, scratch)
-        kept = _take_weights(examples, own, rule.prune, scratch)
+        _descend(examples, own, task, settings, scratch)
+        kept = _take_weights(examples, own, settings.prune, scratch)
         indices = _append(indices, scratch.features[:kept], filled)
         data = _append(data, scratch.values[:kept], filled)
         counts[task - start], filled = kept, filled + kept
@@ -83,36 +82,35 @@ def solve_block(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _descend(examples, rows, positive_weight, task, rule, scratch):  # type: ignore[no-untyped-def]
+def _descend(examples, rows, task, settings, scratch):  # type: ignore[no-untyped-def]
     # A stream of its own for each task: threads and other tasks do not change it.
-    random = np.uint64(rule.seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(task + 1)
+    random = np.uint64(settings.seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(task + 1)
     random = _next(random * np.uint64(0xD1B54A32D192ED03) | np.uint64(1))
-    if rule.logistic:
-        _logistic(examples, rows, positive_weight, rule, scratch, random)
+    if settings.logistic:
+        _logistic(examples, rows, settings, scratch, random)
     else:
-        _squared_hinge(examples, rows, positive_weight, rule, scratch, random)
+        _squared_hinge(examples, rows, settings, scratch, random)
 
 
 @njit(cache=True, nogil=True)
-def _squared_hinge(examples, rows, positive_weight, rule, scratch, random):  # type: ignore[no-untyped-def]
-    """Dual: min 1/2 a'Qa + sum_i a_i^2 / (4 C_i) - sum_i a_i over a >= 0; w = sum_i a_i y_i x_i."""
+def _squared_hinge(examples, rows, settings, scratch, random):  # type: ignore[no-untyped-def]
+    """Dual: min 1/2 a'Qa + sum_i a_i^2 / (4 C) - sum_i a_i over a >= 0; w = sum_i a_i y_i x_i."""
     w, alpha, order, sign = scratch.weights, scratch.alpha, scratch.order, scratch.sign
     n = len(rows)
     for i in range(n):
         order[i] = i
         alpha[i] = 0.0
-    ridges = (0.5 / rule.cost, 0.5 / (rule.cost * positive_weight))
+    ridge = 0.5 / settings.C
     active, limit = n, np.inf
-    for _ in range(rule.passes):
+    for _ in range(settings.passes):
         highest, lowest = -np.inf, np.inf
         random = _shuffle(order, active, random)
         place = 0
         while place < active:
             i = order[place]
             row, old = rows[i], alpha[i]
-            ridge = ridges[1] if sign[i] > 0 else ridges[0]
             gradient = sign[i] * _product(examples, row, w) - 1.0 + old * ridge
-            if old == 0.0 and gradient > limit:  # far inside its side: leave it out
+            if old == 0.0 and gradient > limit:  # far inside its margin: shrink
                 active -= 1
                 order[place], order[active] = order[active], i
                 continue
@@ -122,7 +120,7 @@ def _squared_hinge(examples, rows, positive_weight, rule, scratch, random):  # t
                 alpha[i] = max(old - gradient / (examples.squares[row] + ridge), 0.0)
                 _add(examples, row, (alpha[i] - old) * sign[i], w)
             place += 1
-        if highest - lowest <= rule.tolerance:
+        if highest - lowest <= settings.tolerance:
             if active == n:
                 break
             active, limit = n, np.inf  # look at all once more
@@ -131,29 +129,27 @@ def _squared_hinge(examples, rows, positive_weight, rule, scratch, random):  # t
 
 
 @njit(cache=True, nogil=True)
-def _logistic(examples, rows, positive_weight, rule, scratch, random):  # type: ignore[no-untyped-def]
-    """Dual: min 1/2 a'Qa + sum_i a_i log a_i + (C_i - a_i) log(C_i - a_i) over 0 < a_i < C_i.
+def _logistic(examples, rows, settings, scratch, random):  # type: ignore[no-untyped-def]
+    """Dual: min 1/2 a'Qa + sum_i a_i log a_i + (C - a_i) log(C - a_i) over 0 < a_i < C.
 
-    Each step solves for one a_i by Newton's method, in a_i or in `rest`, C_i - a_i, whichever is
+    Each step solves for one a_i by Newton's method, in a_i or in `rest`, C - a_i, whichever is
     the smaller, since digits of the other one are lost near its end.
     """
     w, alpha, rest = scratch.weights, scratch.alpha, scratch.rest
     order, sign = scratch.order, scratch.sign
     n = len(rows)
-    costs = (rule.cost, rule.cost * positive_weight)
+    cost = settings.C
     for i in range(n):
         order[i] = i
-        cost = costs[1] if sign[i] > 0 else costs[0]
         alpha[i] = min(1e-3 * cost, 1e-8)
         rest[i] = cost - alpha[i]
-    precision, finest = 1e-2, min(1e-8, rule.tolerance)
-    for round in range(rule.passes):
+    precision, finest = 1e-2, min(1e-8, settings.tolerance)
+    for round in range(settings.passes):
         largest, n_steps = 0.0, 0
         random = _shuffle(order, n, random)
         for place in range(n):
             i = order[place]
             row, old = rows[i], alpha[i]
-            cost = costs[1] if sign[i] > 0 else costs[0]
             a, b = examples.squares[row], sign[i] * _product(examples, row, w)
             in_rest = 0.5 * a * (rest[i] - old) + b < 0.0
             if in_rest:
@@ -165,7 +161,7 @@ def _logistic(examples, rows, positive_weight, rule, scratch, random):  # type: 
                 alpha[i], rest[i] = (cost - z, z) if in_rest else (z, cost - z)
                 # The weights begin at zero, as if every a_i did.
                 _add(examples, row, (alpha[i] - (old if round else 0.0)) * sign[i], w)
-        if largest < rule.tolerance:
+        if largest < settings.tolerance:
             break
         if n_steps <= n // 10:
             precision = max(finest, 0.1 * precision)
@@ -173,7 +169,7 @@ def _logistic(examples, rows, positive_weight, rule, scratch, random):  # type: 
 
 @njit(cache=True, nogil=True)
 def _newton(a, b, cost, old, precision):  # type: ignore[no-untyped-def]
-    """Where a (z - old) + b + log(z / (cost - z)) is 0: z, |the value at first|, steps taken."""
+    """Solve a (z - old) + b + log(z / (cost - z)) = 0: z, |the value at first|, steps taken."""
     z = 0.1 * old if cost - old < 0.5 * cost else old
     gradient = a * (z - old) + b + np.log(z / (cost - z))
     first, steps = abs(gradient), 0
@@ -187,7 +183,7 @@ def _newton(a, b, cost, old, precision):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _product(examples, row, w):  # type: ignore[no-untyped-def]
-    """<w, x>, by four sums side by side, which need not wait on one another."""
+    """Return <w, x> and the bias, by four sums that do not depend on one another."""
     indices, data = examples.indices, examples.data
     cell, last = examples.indptr[row], examples.indptr[row + 1]
     a = b = c = d = np.float32(0.0)
@@ -200,7 +196,7 @@ def _product(examples, row, w):  # type: ignore[no-untyped-def]
     while cell < last:
         a += w[indices[cell]] * data[cell]
         cell += 1
-    return (a + b) + (c + d) + w[len(w) - 1] * examples.bias
+    return (a + b) + (c + d) + np.float64(w[len(w) - 1])
 
 
 @njit(cache=True, nogil=True)
@@ -208,12 +204,12 @@ def _add(examples, row, amount, w):  # type: ignore[no-untyped-def]
     step = np.float32(amount)
     for cell in range(examples.indptr[row], examples.indptr[row + 1]):
         w[examples.indices[cell]] += step * examples.data[cell]
-    w[len(w) - 1] += np.float32(amount * examples.bias)
+    w[len(w) - 1] += step
 
 
 @njit(cache=True, nogil=True)
 def _take_weights(examples, rows, prune, scratch):  # type: ignore[no-untyped-def]
-    """How many weights are kept, now in the scratch's features and values; all are zero again."""
+    """Move the weights that are kept into features and values, zero all; return the count."""
     w, features, values = scratch.weights, scratch.features, scratch.values
     bias, kept, cells = len(w) - 1, 0, 0
     for row in rows:
@@ -240,7 +236,7 @@ def _take(feature, w, prune, features, values, kept):  # type: ignore[no-untyped
 
 @njit(cache=True, nogil=True)
 def _append(pieces, piece, filled):  # type: ignore[no-untyped-def]
-    """`pieces`, longer if need be, with `piece` from place `filled` on."""
+    """Return `pieces`, made longer if need be, with `piece` from place `filled` on."""
     needed = filled + len(piece)
     if needed > len(pieces):
         longer = np.empty(2 * needed, pieces.dtype)

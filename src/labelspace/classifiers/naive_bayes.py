@@ -1,10 +1,11 @@
-"""Which labels an example is held against: the likeliest by naive Bayes.
+"""Candidate labels of an example: the likeliest ones by naive Bayes.
 
     s_l(x) = sum_f x_f log(1 + k p(f | l) / p(f)) + log p(l) / t
 
-is the likelihood of the example's features under a label's, smoothed by those of all examples.
-Features that a label shows hardly more often than others do are left out, so that the sum stays
-sparse. Nearest centroids were tried: they miss frequent labels, whose centroids are nobody's own.
+is the log-likelihood of the example's features under a label, smoothed by those of all examples.
+Features that are hardly more frequent with a label than without it are left out, so that the sum
+stays sparse. Nearest centroids were tried: they miss frequent labels, whose centroids are near to
+no example.
 """
 
 from __future__ import annotations
@@ -18,21 +19,35 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import OFFSETS, are_numbers, expect
 from labelspace._core.sparse import pack_csr, unpack_csr
-from labelspace.classifiers.dual_descent import Tasks
 from labelspace.classifiers.sparse_scores import best
 
 _SMOOTHING = 0.1  # k
 _TEMPERATURE = 3.0  # t
-_TELLING = 3.0  # least p(f | l) / p(f) of a feature that is kept
+MIN_LIFT = 3.0  # p(f | l) / p(f) from which on a feature is kept
 _LABELS_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True)
 class Shortlister:
-    """Names the likeliest labels of an example.
+    """Generates the candidates of an example, its shortlist, by naive Bayes.
 
-    postings  (features, labels)
-    offsets   (labels,), -inf for those without examples
+    Attributes
+    ----------
+    postings : csr_matrix of shape (features, labels)
+        log(1 + k p(f | l) / p(f)).
+    offsets : ndarray of shape (labels,)
+        log p(l) / t; -inf for labels without examples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> X = csr_matrix(np.eye(4, dtype=np.float32))
+    >>> shortlister = Shortlister.fit(X, csr_matrix(np.eye(4, dtype=np.float32)))
+    >>> labels, log_likelihood = shortlister.search(X[:2], k=1)
+    >>> labels
+    array([[0],
+           [1]])
     """
 
     postings: csr_matrix
@@ -40,12 +55,24 @@ class Shortlister:
 
     @classmethod
     def fit(cls, X: csr_matrix, Y: csr_matrix) -> Self:
+        """Estimate the weights of all labels.
+
+        Parameters
+        ----------
+        X : csr_matrix of shape (examples, features)
+            Of negative values the absolute value counts.
+        Y : csr_matrix of shape (examples, labels)
+
+        Returns
+        -------
+        Shortlister
+        """
         by_label = Y.T.tocsr()
         positive = abs(X)
         mass = np.asarray(positive.sum(axis=0), np.float64).ravel()
-        usual = mass / max(mass.sum(), 1e-12)
+        background = mass / max(mass.sum(), 1e-12)
         blocks = [
-            _telling(by_label[start : start + _LABELS_AT_A_TIME] @ positive, usual)
+            _informative_weights(by_label[start : start + _LABELS_AT_A_TIME] @ positive, background)
             for start in range(0, Y.shape[1], _LABELS_AT_A_TIME)
         ]
         count = np.diff(by_label.indptr)
@@ -55,52 +82,42 @@ class Shortlister:
         return cls(postings, offsets.astype(np.float32))
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k likeliest labels of each example and s_l(x); -1 and -inf pad."""
+        """Return the shortlists of examples.
+
+        Parameters
+        ----------
+        X : csr_matrix of shape (n, features)
+        k : int
+
+        Returns
+        -------
+        labels : ndarray of shape (n, k)
+            The k likeliest labels of each example, -1 where there are fewer.
+        log_likelihood : ndarray of shape (n, k)
+            s_l(x), -inf where there is no label.
+        """
         signed = len(X.data) > 0 and X.data.min() < 0
         return best(abs(X) if signed else X, self.postings, self.offsets, k)
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the arrays that `restore` takes."""
         return {**pack_csr("shortlist", self.postings), OFFSETS: self.offsets}
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, n_features: int) -> Self:
+        """Return the shortlister of these arrays, or raise ModelFormatError."""
         postings, offsets = unpack_csr("shortlist", arrays, (n_features, n_labels)), arrays[OFFSETS]
         fits = are_numbers(offsets, n_labels) and bool((offsets < np.inf).all())  # NaN is not
         expect(fits, "the short list's offsets do not fit the labels")
         return cls(postings, offsets)
 
 
-def _telling(sums: csr_matrix, usual: np.ndarray) -> csr_matrix:
+def _informative_weights(sums: csr_matrix, background: np.ndarray) -> csr_matrix:
     """log(1 + k p(f | l) / p(f)) where the ratio is large enough, of sums (labels, features)."""
     totals = np.maximum(np.asarray(sums.sum(axis=1), np.float64).ravel(), 1e-12)
     rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
-    ratio = sums.data / totals[rows] / usual[sums.indices]
-    weights = np.where(ratio >= _TELLING, np.log1p(_SMOOTHING * ratio), 0.0).astype(np.float32)
+    ratio = sums.data / totals[rows] / background[sums.indices]
+    weights = np.where(ratio >= MIN_LIFT, np.log1p(_SMOOTHING * ratio), 0.0).astype(np.float32)
     kept = csr_matrix((weights, sums.indices, sums.indptr), shape=sums.shape)
     kept.eliminate_zeros()
     return kept
-
-
-def tasks_of(Y: csr_matrix, candidates: csr_matrix, labels: np.ndarray) -> Tasks:
-    """A task a wanted label: the examples that carry it, and its hard negatives, those that have it
-    among their candidates.
-
-    candidates  (n, labels), non-zero where the label is on the example's short list
-    labels      which are wanted, bool
-    """
-    carried, listed = Y[:, labels].tocsc(), candidates[:, labels].tocsc()
-    listed.sum_duplicates()
-    carried.data, listed.data = np.full(carried.nnz, 2, np.int8), np.ones(listed.nnz, np.int8)
-    both = (carried + listed).tocsc()
-    both.sort_indices()
-    return Tasks(both.indptr, both.indices, both.data >= 2)
-
-
-def as_candidates(labels: np.ndarray, n_labels: int) -> csr_matrix:
-    """Short lists (n, k), padded by -1, as a matrix of ones (n, n_labels)."""
-    listed = labels >= 0
-    indptr = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
-    ones = np.ones(indptr[-1], np.float32)
-    found = csr_matrix((ones, labels[listed], indptr), shape=(len(labels), n_labels))
-    found.sort_indices()
-    return found

@@ -1,6 +1,7 @@
-"""A sparse linear classifier a label: trained against all examples or short lists, then scored.
+"""One sparse linear classifier per label, fitted against all examples or hard negatives.
 
-`linear` ranks by it alone; methods that find candidates in another way can rank these by it.
+The method `linear` ranks by them alone; methods that find candidates in another way can rerank
+these by them.
 """
 
 from __future__ import annotations
@@ -14,22 +15,36 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import expect
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
-from labelspace.classifiers.dual_descent import Loss, all_against, solve
-from labelspace.classifiers.naive_bayes import tasks_of
+from labelspace.classifiers.dual_descent import Loss, Tasks, all_against, solve
 from labelspace.classifiers.sparse_scores import best, scores_of
 
 if TYPE_CHECKING:
     from labelspace.runs.checkpoint_files import Blocks
 
-DENSE = 0.2  # share of weights that are not zero, from which reading all of them is quicker
-UNSEEN = -10.0  # score of a label without examples, which is far below that of any other
+DENSE = 0.2  # share of non-zero weights from which on a dense layout is quicker
+UNSEEN = -10.0  # score of a label without examples, far below that of any other
 
 
 @dataclass
 class LinearRanker:
-    """<w_l, x> + b_l, with x brought to length 1.
+    """One-vs-rest linear classifiers: label l scores <w_l, x> + b_l, with x of length 1.
 
-    weights  (labels, features + 1) CSR, the biases last; may lie on a memory map
+    Attributes
+    ----------
+    weights : csr_matrix of shape (labels, features + 1)
+        The biases are in the last column; the arrays may be memory maps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> X = csr_matrix(np.eye(3, dtype=np.float32)[[0, 0, 1, 1, 2, 2]])
+    >>> ranker = LinearRanker.fit(X, X)  # label l has feature l
+    >>> labels, scores = ranker.best(X[:1], k=2)
+    >>> int(labels[0, 0])
+    0
+    >>> ranker.score(X[:1], np.array([[0, -1]])).round(1)
+    array([[ 0.7, -inf]], dtype=float32)
     """
 
     weights: csr_matrix
@@ -50,31 +65,56 @@ class LinearRanker:
         progress: Callable[[int], None] | None = None,
         blocks: Blocks | None = None,
     ) -> Self:
-        """Train each label against all examples without it, or those that have it as a candidate.
+        """Fit each label against the examples without it, or those that have it as a candidate.
 
-        candidates  (n, labels), non-zero where the label is on the example's short list; None: all
+        Parameters
+        ----------
+        X : csr_matrix of shape (examples, features)
+            Rows are scaled to length 1.
+        Y : csr_matrix of shape (examples, labels)
+        candidates : csr_matrix of shape (examples, labels), optional
+            Non-zero where the label is on the example's shortlist. None: the negatives of a label
+            are all examples without it.
+        loss, C, prune, tolerance, passes, seed, progress, blocks
+            As of `labelspace.classifiers.dual_descent.solve`.
 
-        Other settings are those of `labelspace.classifiers.dual_descent.solve`.
+        Returns
+        -------
+        LinearRanker
         """
-        seen = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
-        tasks = all_against(Y[:, seen]) if candidates is None else tasks_of(Y, candidates, seen)
+        has_examples = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
+        if candidates is None:
+            tasks = all_against(Y[:, has_examples])
+        else:
+            tasks = hard_negative_tasks(Y, candidates, has_examples)
         found = solve(
             *(unit_rows(X), tasks),
             loss=loss, C=C, prune=prune, tolerance=tolerance, passes=passes, seed=seed,
             progress=progress, blocks=blocks,
         )  # fmt: skip
-        return cls(_spread(found, seen))
+        return cls(_with_all_labels(found, has_examples))
 
     def score(self, X: csr_matrix, candidates: np.ndarray) -> np.ndarray:
-        """Scores of each example's candidate labels (n, k); -inf where the candidate is -1."""
+        """Return the scores of each example's candidates, -inf where a candidate is -1.
+
+        Parameters
+        ----------
+        X : csr_matrix of shape (n, features)
+        candidates : ndarray of shape (n, k)
+            Label numbers, padded by -1.
+
+        Returns
+        -------
+        ndarray of shape (n, k), float32
+        """
         return scores_of(X, self.weights, candidates)
 
     def best(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best of all labels, and their scores."""
+        """Return the k best of all labels and their scores, two arrays of shape (n, k)."""
         return best(X, *self._by_feature(), k)
 
     def _by_feature(self) -> tuple[csr_matrix | np.ndarray, np.ndarray]:
-        """Weights (features, labels) and biases, laid out once when they are first asked for."""
+        """Weights (features, labels) and biases, laid out at the first call."""
         if not hasattr(self, "_postings"):
             bias = self.weights[:, -1].toarray().ravel()
             postings = self.weights[:, :-1].T.tocsr()
@@ -83,22 +123,65 @@ class LinearRanker:
         return self._postings
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the arrays that `restore` takes."""
         return pack_csr("weights", self.weights)
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, n_features: int) -> Self:
+        """Return the classifiers of these arrays, or raise ModelFormatError."""
         weights = unpack_csr("weights", arrays, (n_labels, n_features + 1))
         expect(weights.nnz > 0, "the labels have no weights")
         return cls(weights)
 
 
-def _spread(found: csr_matrix, seen: np.ndarray) -> csr_matrix:
-    """Weights of the labels that were seen in their places; the others have a low bias alone."""
-    counts = np.ones(len(seen), np.int64)
-    counts[seen] = np.diff(found.indptr)
+def hard_negative_tasks(Y: csr_matrix, candidates: csr_matrix, labels: np.ndarray) -> Tasks:
+    """Return one task per chosen label: examples that have it, and those that have it listed.
+
+    Parameters
+    ----------
+    Y : csr_matrix of shape (examples, labels)
+    candidates : csr_matrix of shape (examples, labels)
+        Non-zero where the label is on the example's shortlist.
+    labels : ndarray of shape (labels,), bool
+        Which labels get a task.
+
+    Returns
+    -------
+    Tasks
+    """
+    carried, listed = Y[:, labels].tocsc(), candidates[:, labels].tocsc()
+    listed.sum_duplicates()
+    carried.data, listed.data = np.full(carried.nnz, 2, np.int8), np.ones(listed.nnz, np.int8)
+    both = (carried + listed).tocsc()
+    both.sort_indices()
+    return Tasks(both.indptr, both.indices, both.data >= 2)
+
+
+def candidate_matrix(labels: np.ndarray, n_labels: int) -> csr_matrix:
+    """Return shortlists (n, k), padded by -1, as a matrix of ones (n, n_labels).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> candidate_matrix(np.array([[2, 0], [1, -1]]), 3).toarray()
+    array([[1., 0., 1.],
+           [0., 1., 0.]], dtype=float32)
+    """
+    listed = labels >= 0
+    indptr = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
+    ones = np.ones(indptr[-1], np.float32)
+    found = csr_matrix((ones, labels[listed], indptr), shape=(len(labels), n_labels))
+    found.sort_indices()
+    return found
+
+
+def _with_all_labels(found: csr_matrix, has_examples: np.ndarray) -> csr_matrix:
+    """Weights of all labels, from those of the ones with examples; others have a low bias alone."""
+    counts = np.ones(len(has_examples), np.int64)
+    counts[has_examples] = np.diff(found.indptr)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     indices = np.full(indptr[-1], found.shape[1] - 1, np.int32)
     data = np.full(indptr[-1], UNSEEN, np.float32)
-    trained = np.repeat(seen, counts)
+    trained = np.repeat(has_examples, counts)
     indices[trained], data[trained] = found.indices, found.data
-    return csr_matrix((data, indices, indptr), shape=(len(seen), found.shape[1]))
+    return csr_matrix((data, indices, indptr), shape=(len(has_examples), found.shape[1]))

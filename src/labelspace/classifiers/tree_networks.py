@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.adam import adam_update
 from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent import Loss
@@ -25,7 +26,6 @@ from labelspace.labels.tree import LabelTree
 PASSES, LEAST_STEPS = 10, 300  # over the examples of a node; more where these are few
 BATCH = 32
 RATE = 0.01  # of Adam at first; falls to zero
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Networks(NamedTuple):
@@ -136,8 +136,8 @@ def _train(examples, reach, paths, first_child, nodes, networks, rule):  # type:
         steps = max(LEAST_STEPS, PASSES * len(rows) // BATCH)
         decay = np.float32(1.0 / (rule.C * len(rows)))
         slopes = np.zeros_like(hidden), np.zeros_like(outputs)
-        moments = np.zeros_like(hidden), np.zeros_like(outputs)
-        squares = np.zeros_like(hidden), np.zeros_like(outputs)
+        moment1 = np.zeros_like(hidden), np.zeros_like(outputs)
+        moment2 = np.zeros_like(hidden), np.zeros_like(outputs)
         order, place = np.random.permutation(rows), 0
         for step in range(steps):
             if place >= len(order):
@@ -146,8 +146,8 @@ def _train(examples, reach, paths, first_child, nodes, networks, rule):  # type:
             place += BATCH
             _add_slopes(examples, paths, batch, first, hidden, outputs, slopes, rule.hinge)
             rate = RATE * (1.0 - step / steps)
-            _adam(hidden, slopes[0], moments[0], squares[0], decay, rate, step + 1)
-            _adam(outputs, slopes[1], moments[1], squares[1], decay, rate, step + 1)
+            _update(hidden, slopes[0], moment1[0], moment2[0], decay, rate, step + 1)
+            _update(outputs, slopes[1], moment1[1], moment2[1], decay, rate, step + 1)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -195,17 +195,8 @@ def _margins_to_errors(margins, path, first, hinge):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _adam(weights, slopes, moments, squares, decay, rate, step):  # type: ignore[no-untyped-def]
+def _update(weights, slopes, moment1, moment2, decay, rate, step):  # type: ignore[no-untyped-def]
     """One step on the slopes and the decay of weights; the slopes are zero afterwards."""
-    left_1, left_2 = 1.0 - BETA_1**step, np.sqrt(1.0 - BETA_2**step)
-    stride, epsilon = np.float32(rate * left_2 / left_1), np.float32(EPSILON * left_2)
-    keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
-    add_1, add_2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
     for row in range(len(weights)):
-        w, g, m, v = weights[row], slopes[row], moments[row], squares[row]
-        for j in range(len(w)):
-            slope = g[j] + decay * w[j]
-            m[j] = keep_1 * m[j] + add_1 * slope
-            v[j] = keep_2 * v[j] + add_2 * slope * slope
-            w[j] -= stride * m[j] / (np.sqrt(v[j]) + epsilon)
-            g[j] = 0.0
+        adam_update(weights[row], slopes[row], moment1[row], moment2[row], decay, rate, step)
+        slopes[row] = 0.0

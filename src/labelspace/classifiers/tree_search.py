@@ -18,7 +18,7 @@ from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best, pop, push
 from labelspace.classifiers.tree_networks import Networks, network_margins
-from labelspace.classifiers.tree_weights import HINGE_SLOPE, Linear, linear_margins
+from labelspace.classifiers.tree_weights import HINGE_SLOPE, EdgeWeights, edge_margins
 from labelspace.labels.tree import LabelTree
 
 
@@ -30,13 +30,13 @@ class Classifiers(NamedTuple):
 
     first_child: np.ndarray
     label: np.ndarray
-    linear: Linear
+    linear: EdgeWeights
     networks: Networks
     inner: int
     widest: int
 
     @classmethod
-    def of(cls, tree: LabelTree, linear: Linear, networks: Networks) -> Self:
+    def of(cls, tree: LabelTree, linear: EdgeWeights, networks: Networks) -> Self:
         widths = np.diff(tree.first_child)
         inner, widest = int(np.count_nonzero(widths)), int(widths.max(initial=0))
         return cls(tree.first_child, tree.label, linear, networks, inner, widest)
@@ -199,7 +199,7 @@ def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-de
     if len(model.networks.hidden):
         network_margins(x, model.networks, node, first, width, edges)
     else:
-        linear_margins(x, model.linear, node, first, width, edges)
+        edge_margins(x, model.linear, node, first, width, edges)
     if hinge:
         for n in range(width):
             edges[n] *= HINGE_SLOPE

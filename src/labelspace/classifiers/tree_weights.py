@@ -1,4 +1,4 @@
-"""Linear classifiers of a tree's edges, laid out to score a node's children in one pass."""
+"""Linear classifiers of a tree's edges, laid out to score the children of a node in one pass."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
 from labelspace.labels.tree import LabelTree
 
-# Margins of squared hinge, times it, are taken for log odds. Parabel's exp(-max(0, 1 - m)^2) says 1
-# of every margin above 1, which ranks nothing among these.
+# Margins of squared hinge, times it, are taken for log odds. Parabel's exp(-max(0, 1 - m)^2) is 1
+# for every margin above 1, and so ranks none of these above another.
 HINGE_SLOPE = 4.0
 
 
-class Linear(NamedTuple):
-    """Weights by parent and feature (chunks of sibling columns).
+class EdgeWeights(NamedTuple):
+    """Weights of a tree's edges by parent and feature, in chunks of siblings as in PECOS.
 
-    For the children of node p, the features that any of them weighs are
-    features[chunks[p]:chunks[p + 1]]; the weights of the f-th of all these are those at
-    cells[f]:cells[f + 1], each with the number of the child among its siblings.
+    The features with a weight at any child of node p are features[chunks[p]:chunks[p + 1]]; the
+    weights of the f-th of all these are at cells[f]:cells[f + 1], each with the number of the child
+    among its siblings. `bias` has one entry per node.
     """
 
     bias: np.ndarray
@@ -33,14 +33,14 @@ class Linear(NamedTuple):
 
 
 # Of a tree whose nodes have networks.
-NO_LINEAR = Linear(
+NO_EDGE_WEIGHTS = EdgeWeights(
     *(np.empty(0, np.float32), np.empty(0, np.int32), np.empty(0, np.int32)),
     *(np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.float32)),
 )
 
 
-def lay_out(tree: LabelTree, weights: csr_matrix) -> Linear:
-    """From weights (nodes, features + 1) whose last column is the bias."""
+def lay_out(tree: LabelTree, weights: csr_matrix) -> EdgeWeights:
+    """Return weights (nodes, features + 1), whose last column is the bias, by parent."""
     width = weights.shape[1] - 1
     bias = weights[:, width].toarray().ravel()
     weights = weights[:, :width]
@@ -58,7 +58,7 @@ def lay_out(tree: LabelTree, weights: csr_matrix) -> Linear:
     cells = np.flatnonzero(begins)
     chunks = np.searchsorted(cells, borders)
     small = weights.nnz <= np.iinfo(np.int32).max
-    return Linear(
+    return EdgeWeights(
         bias,
         chunks.astype(np.int32 if small else np.int64),
         features[cells],
@@ -68,8 +68,8 @@ def lay_out(tree: LabelTree, weights: csr_matrix) -> Linear:
     )
 
 
-def check_linear(model: Linear, tree: LabelTree, width: int) -> None:
-    """Raise ModelFormatError unless all of it fits a tree and inputs of this width."""
+def check_edge_weights(model: EdgeWeights, tree: LabelTree, width: int) -> None:
+    """Raise ModelFormatError unless the weights fit the tree and inputs of this width."""
     widest = int(np.diff(tree.first_child).max())
     n_cells = len(model.weights)
     holds = (
@@ -86,8 +86,8 @@ def check_linear(model: Linear, tree: LabelTree, width: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def linear_margins(x, model, node, first, width, margins):  # type: ignore[no-untyped-def]
-    """Margins of the `width` children of a node, from `first` on, into `margins`."""
+def edge_margins(x, model, node, first, width, margins):  # type: ignore[no-untyped-def]
+    """Write the margins of the `width` children of a node, from `first` on, to `margins`."""
     for n in range(width):
         margins[n] = model.bias[first + n]
     indices, data = x

@@ -22,8 +22,8 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import OFFSETS, are_numbers, expect
 from labelspace._core.sparse import as_csr, checked_features, unit_rows
 from labelspace._core.threads import cores
-from labelspace.classifiers.naive_bayes import Shortlister, as_candidates
-from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker
+from labelspace.classifiers.naive_bayes import Shortlister
+from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker, candidate_matrix
 from labelspace.components.calibration import CALIBRATION_K, Calibration
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
@@ -131,7 +131,7 @@ class Linear(Method):
         if self.params_.negatives == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
             listed, _ = self.shortlister_.search(X, min(self.params_.shortlist, Y.shape[1]))
-            candidates = as_candidates(listed, Y.shape[1])
+            candidates = candidate_matrix(listed, Y.shape[1])
         self.ranker_ = LinearRanker.fit(
             *(X, Y, candidates),
             loss="logistic" if self.params_.loss == "logistic" else "squared_hinge",
@@ -169,9 +169,9 @@ class Linear(Method):
     def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The short lists (n, k), the scores of their labels, and how likely these made them."""
         assert self.shortlister_ is not None
-        listed, likely = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
-        likely[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
-        return listed, self.ranker_.score(X, listed), likely
+        listed, log_likelihood = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
+        log_likelihood[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
+        return listed, self.ranker_.score(X, listed), log_likelihood
 
     def _predict(self, X: Features, k: int) -> Ranking:
         labels, scores = self._rank(as_csr(X), k)
@@ -247,9 +247,9 @@ class Linear(Method):
 
 
 def _ordered(
-    listed: np.ndarray, scores: np.ndarray, likely: np.ndarray, weight: float, k: int
+    listed: np.ndarray, scores: np.ndarray, log_likelihood: np.ndarray, weight: float, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k labels of largest h = score + weight * likely, and h."""
-    h = scores + np.float32(weight) * likely
+    """Return the k labels of largest h = score + weight * log_likelihood, and h."""
+    h = scores + np.float32(weight) * log_likelihood
     order = np.argsort(-h, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(listed, order, 1), np.take_along_axis(h, order, 1)

@@ -23,7 +23,8 @@ from torch import Tensor
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.row_tables import RowTable, sparse_times_dense
+from labelspace.nn.products import dense_times_dense, sparse_times_dense
+from labelspace.nn.row_tables import RowTable
 
 
 class DenseLayers:
@@ -78,8 +79,7 @@ class DenseLayers:
         """Without gradient; a row's result does not depend on the rows beside it."""
         for number, layer in enumerate(self.layers):
             weight, bias = (layer[part].detach().numpy() for part in _PARTS)
-            # Through the sparse product: BLAS would round a batch and a single row differently.
-            h = sparse_times_dense(csr_matrix(np.maximum(h, 0.0) if number else h), weight) + bias
+            h = dense_times_dense(np.maximum(h, 0.0) if number else h, weight) + bias
         return h
 
     def tensors(self) -> dict[str, Tensor]:
@@ -219,10 +219,22 @@ class Autoencoder:
         row_lr_scale: np.ndarray | None = None,
         spread: float = 1.0,
     ) -> Autoencoder:
-        """widths: the encoder's layers, the code's last.
+        """Return an autoencoder with random weights.
 
-        pace    shortens and slows down the encoder's rows of rare columns
-        spread  length of the decoder's vectors in the beginning
+        Parameters
+        ----------
+        n_columns : int
+        widths : sequence of int
+            Layers of the encoder, the code's last.
+        rng : numpy.random.Generator
+        row_lr_scale : ndarray of shape (n_columns,), optional
+            Factor of the learning rate and initial weights of the encoder's rows.
+        spread : float
+            Initial length of the decoder's vectors.
+
+        Returns
+        -------
+        Autoencoder
         """
         encoder = Encoder.fresh(n_columns, widths, rng, row_lr_scale=row_lr_scale)
         return cls(encoder, Decoder.fresh(widths[::-1], n_columns, spread, rng))
@@ -240,7 +252,7 @@ class Autoencoder:
         fresh = cls.fresh(n_columns, widths, rng)
         deep = len(widths) > 1
         pairs = np.hstack([directions, -directions]) if deep else directions
-        fresh.encoder.first.weight[:, : pairs.shape[1]] = pairs
+        fresh.encoder.input_layer.weight[:, : pairs.shape[1]] = pairs
         fresh.decoder.table.weight[:] = 0.0
         fresh.decoder.table.weight[:, : pairs.shape[1]] = pairs
         encoding = [layer["direction"] for layer in fresh.encoder.hidden]
@@ -261,7 +273,7 @@ class Autoencoder:
 
     def tables(self) -> dict[str, RowTable]:
         """What a batch trains by rows."""
-        return {"encoder": self.encoder.first, "decoder": self.decoder.table}
+        return {"encoder": self.encoder.input_layer, "decoder": self.decoder.table}
 
     def dense_parameters(self) -> list[Tensor]:
         return [*self.encoder.dense_parameters(), *self.decoder.hidden.tensors().values()]

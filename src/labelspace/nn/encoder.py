@@ -12,8 +12,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.threads import parallel_blocks
-from labelspace.nn.row_tables import SparseLinear, sparse_times_dense
+from labelspace.nn.products import dense_times_dense, sparse_times_dense
+from labelspace.nn.row_tables import SparseLinear
 
 TINY = 1e-6
 
@@ -25,15 +25,33 @@ class Encoder:
     a layer's neurons share one trainable length, each keeps its own direction. The sparse layer is
     if `length`, the shared one, is given. Its columns' own lengths are then constants of a batch: a
     gradient through them would touch every row and only undo growth that the division undoes too.
+
+    Parameters
+    ----------
+    input_layer : SparseLinear
+    hidden : sequence of dict of Tensor
+        `direction`, `length` and `bias` of each hidden layer, or `weight` and `bias`.
+    length : Tensor of shape (1,), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> encoder = Encoder.fresh(100, (16, 8), np.random.default_rng(0))
+    >>> X = csr_matrix(np.eye(3, 100, dtype=np.float32))
+    >>> encoder.encode(X).shape
+    (3, 8)
+    >>> encoder(X).requires_grad
+    True
     """
 
     def __init__(
         self,
-        first: SparseLinear,
+        input_layer: SparseLinear,
         hidden: Sequence[dict[str, torch.Tensor]],
         length: torch.Tensor | None = None,
     ) -> None:
-        self.first = first
+        self.input_layer = input_layer
         self.hidden = hidden
         self.length = length
 
@@ -47,10 +65,22 @@ class Encoder:
         row_lr_scale: np.ndarray | None = None,
         weight_norm: bool = False,
     ) -> Encoder:
-        """Random weights: a random projection where there are no hidden layers.
+        """Return an encoder with random weights: without hidden layers, a random projection.
 
-        pace         shortens the rows of rare features, and slows them down
-        weight_norm  of the sparse layer, too; costs a pass over its weights a batch
+        Parameters
+        ----------
+        n_features : int
+        widths : sequence of int
+            Outputs of the sparse layer and of each hidden layer.
+        rng : numpy.random.Generator
+        row_lr_scale : ndarray of shape (n_features,), optional
+            Factor of the learning rate and of the initial weights of each feature.
+        weight_norm : bool
+            Normalise the sparse layer too, at the cost of a pass over its weights per batch.
+
+        Returns
+        -------
+        Encoder
         """
         weight = rng.standard_normal((n_features, widths[0]), np.float32)
         weight /= np.sqrt(np.float32(widths[0]))
@@ -73,7 +103,7 @@ class Encoder:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int | None = None) -> Encoder:
-        """For prediction, from what `arrays` gave; the first layer may be a memory map."""
+        """Return the encoder of what `arrays` returned, for prediction alone."""
         first = arrays["encoder.first"]
         expect(are_numbers(first, n_features, None), "the encoder does not fit the features")
         hidden: list[dict[str, torch.Tensor]] = []
@@ -89,62 +119,65 @@ class Encoder:
 
     @property
     def dim(self) -> int:
-        """The length of its vectors."""
-        last = _weight(self.hidden[-1]) if self.hidden else self.first.weight
+        """Dimension of the vectors."""
+        last = _weight(self.hidden[-1]) if self.hidden else self.input_layer.weight
         return int(last.shape[1])
 
     def __call__(self, X: csr_matrix) -> torch.Tensor:
-        """With gradient, for training."""
-        h = self.first(X)
+        """Return the vectors of a batch with their gradient, for training."""
+        h = self.input_layer(X)
         if self.length is not None:
-            h = h * (self.length / torch.from_numpy(_column_lengths(self.first.weight)))
+            h = h * (self.length / torch.from_numpy(_column_lengths(self.input_layer.weight)))
         for layer in self.hidden:
             h = torch.relu(h) @ _weight(layer) + layer["bias"]
         return h
 
     def encode(self, X: csr_matrix) -> np.ndarray:
-        """Without gradient; a row's result does not depend on the rows beside it."""
-        h = sparse_times_dense(X, self.first.weight)
+        """Return vectors without gradient; a row does not depend on the rows beside it."""
+        h = sparse_times_dense(X, self.input_layer.weight)
         if self.length is not None:
-            h *= self.length.detach().numpy() / _column_lengths(self.first.weight)
+            h *= self.length.detach().numpy() / _column_lengths(self.input_layer.weight)
         for layer in self.hidden:
-            h = _through_relu(h, _weight(layer).detach().numpy(), layer["bias"].detach().numpy())
+            weight, bias = _weight(layer).detach().numpy(), layer["bias"].detach().numpy()
+            h = dense_times_dense(np.maximum(h, 0.0), weight, bias)
         return h
 
     def fold(self) -> None:
-        """Put the shared length into the weights: the same points, without a division each time."""
+        """Multiply the weights by the shared length, which gives the same vectors without it."""
         if self.length is not None:
-            self.first.weight *= self.length.detach().numpy() / _column_lengths(self.first.weight)
+            self.input_layer.weight *= self.length.detach().numpy() / _column_lengths(
+                self.input_layer.weight
+            )
             self.length = None
 
     def trainable(self) -> Encoder:
-        """A copy with no memory of earlier steps: one that was loaded has none either."""
+        """Return a copy for training, with moments of zero as after loading."""
         hidden = [
             {part: tensor.detach().clone().requires_grad_() for part, tensor in layer.items()}
             for layer in self.hidden
         ]
-        return Encoder(SparseLinear(np.array(self.first.weight)), hidden)
+        return Encoder(SparseLinear(np.array(self.input_layer.weight)), hidden)
 
     def projected(self, directions: np.ndarray) -> Encoder:
-        """phi(x) D for orthogonal columns D (dim, fewer): the last layer's outputs are turned."""
+        """Return the encoder of phi(x) D, for orthogonal columns D (dim, fewer)."""
         self.fold()
         if not self.hidden:
-            return Encoder(SparseLinear(self.first.weight @ directions), [])
+            return Encoder(SparseLinear(self.input_layer.weight @ directions), [])
         with torch.no_grad():
             turn, last = torch.from_numpy(directions), self.hidden[-1]
             turned = {"weight": _weight(last) @ turn, "bias": last["bias"] @ turn}
-        return Encoder(self.first, [*self.hidden[:-1], turned])
+        return Encoder(self.input_layer, [*self.hidden[:-1], turned])
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """All weights by name, sharing memory, for the Trainer."""
+        """Return all weights by name, sharing memory, for the Trainer."""
         shared = {} if self.length is None else {"encoder.length": self.length}
-        first = torch.from_numpy(self.first.weight)
+        first = torch.from_numpy(self.input_layer.weight)
         return {"encoder.first": first, **shared, **self._hidden_by_name()}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All weights by name; the first may be a memory map, which torch does not take."""
+        """Return all weights by name; the first may be a memory map, unlike torch's tensors."""
         hidden = {name: tensor.detach().numpy() for name, tensor in self._hidden_by_name().items()}
-        return {"encoder.first": self.first.weight, **hidden}
+        return {"encoder.first": self.input_layer.weight, **hidden}
 
     def _hidden_by_name(self) -> dict[str, torch.Tensor]:
         return {
@@ -156,30 +189,6 @@ class Encoder:
     def dense_parameters(self) -> list[torch.Tensor]:
         shared = [] if self.length is None else [self.length]
         return shared + [tensor for layer in self.hidden for tensor in layer.values()]
-
-
-def _through_relu(h: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """max(h, 0) W + b, row by row: BLAS would round a batch and a single row differently."""
-    out = np.empty((len(h), weight.shape[1]), np.float32)
-
-    def block(start: int, stop: int) -> None:
-        _relu_times(h[start:stop], weight, bias, out[start:stop])
-
-    parallel_blocks(len(h), block, block=64)
-    return out
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _relu_times(h, weight, bias, out):  # type: ignore[no-untyped-def]
-    for row in range(len(h)):
-        target = out[row]
-        target[:] = bias
-        for neuron in range(h.shape[1]):
-            value = h[row, neuron]
-            if value > 0.0:
-                source = weight[neuron]
-                for j in range(len(target)):
-                    target[j] += value * source[j]
 
 
 def _column_lengths(weight: np.ndarray) -> np.ndarray:
@@ -196,7 +205,7 @@ def _weight(layer: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 def times_scalar(scalar: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """The matrix times a trained number whose gradient does not depend on the number of threads.
+    """Return a matrix times a trained number, with the same gradient on any number of threads.
 
     torch sums a whole matrix in as many parts as it has threads; here each row is summed first.
     """
@@ -204,19 +213,19 @@ def times_scalar(scalar: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def principal_directions(points: np.ndarray, dim: int) -> np.ndarray:
-    """The directions (columns) in which points (n, more) reach farthest from the origin."""
+    """Return the leading principal directions, as columns, of points (n, more), not centred."""
     _, directions = np.linalg.eigh(points.T.astype(np.float64) @ points)  # in rising order
     return np.ascontiguousarray(directions[:, ::-1][:, :dim], np.float32)
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
-    """Rows of length 1; rows of zeros stay, and have no gradient: theirs has no direction."""
+    """Return rows scaled to length 1; rows of zeros stay, without a gradient."""
     lengths: torch.Tensor = rows.norm(dim=1, keepdim=True)
     return rows / lengths.masked_fill(lengths < TINY, torch.inf)
 
 
 def unit_array(rows: np.ndarray) -> np.ndarray:
-    """The same for arrays."""
+    """Return the rows of an array scaled to length 1; rows of zeros stay."""
     scaled = np.empty(rows.shape, np.float32)
     _scale_rows(rows, scaled)
     return scaled

@@ -1,7 +1,8 @@
-"""Learners of an ensemble one after the other, under one checkpoint.
+"""Train the members of an ensemble one after the other, under one checkpoint.
 
-A checkpoint of the learner at hand carries the weights of those that are done, so that a stopped
-run goes on where it was. Callbacks see one run: it starts with the first and ends with the last.
+A checkpoint of the current member holds the weights of those that are done, so that a stopped run
+is resumed where it was. Callbacks get one run, which starts with the first member and ends with the
+last.
 """
 
 from __future__ import annotations
@@ -18,16 +19,26 @@ _DONE = "done"
 
 
 class MemberTrainer(Trainer):
-    """Trains the learner whose number is that of the learners done."""
+    """Trains the next member of an ensemble.
+
+    Parameters
+    ----------
+    done : list of dict of ndarray
+        Weights of the members before this one; a loaded checkpoint fills it.
+    n_members : int
+    seed : int
+        Seed of the ensemble, from which those of its members derive.
+    **options
+        Other parameters of Trainer.
+    """
 
     def __init__(self, done: list[Arrays], n_members: int, *, seed: int, **options: Any) -> None:
-        """done: weights of the learners before this one; a loaded checkpoint fills it."""
         super().__init__(seed=seed, **options)
         self.done, self.n_members, self.first_seed = done, n_members, seed
-        self._take_turn()
+        self._choose_seed()
 
-    def _take_turn(self) -> None:
-        # Far apart, so that runs with neighbouring seeds share no learner.
+    def _choose_seed(self) -> None:
+        # Far apart, so that runs with neighbouring seeds share no member.
         self.seed = self.first_seed + 1_000_003 * len(self.done)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -47,15 +58,15 @@ class MemberTrainer(Trainer):
             else:
                 mine[key] = array
         super().load_state(mine, {k: v for k, v in progress.items() if k != _DONE})
-        self._take_turn()
+        self._choose_seed()
 
     def _close_epoch(self) -> None:
         super()._close_epoch()
-        if self.n_members > 1:  # the history is one list over all learners
+        if self.n_members > 1:  # the history is one list over all members
             self.progress.history[-1]["learner"] = len(self.done) + 1
 
-    def _tell(self, event: str) -> None:
+    def _notify(self, event: str) -> None:
         first, last = len(self.done) == 0, len(self.done) == self.n_members - 1
         if (event == "on_start" and not first) or (event == "on_end" and not last):
             return
-        super()._tell(event)
+        super()._notify(event)

@@ -33,7 +33,27 @@ def margin_loss(
 
         1/B sum_i sum_{c not positive} [s_ic - s_i,sampled(i) + margin]_+
 
-    sampled  column of one positive of each example, -1 where it has none
+    Parameters
+    ----------
+    logits : Tensor of shape (examples, candidates)
+    rows, columns : Tensors of shape (pairs,)
+        The positives.
+    sampled : Tensor of shape (examples,)
+        Column of one positive of each example, -1 where it has none.
+    margin : float
+
+    Returns
+    -------
+    Tensor
+        A scalar.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.tensor([[2.0, 1.5, 0.0]])
+    >>> zero = torch.tensor([0])
+    >>> margin_loss(logits, zero, zero, sampled=zero, margin=1.0)
+    tensor(0.5000)
     """
     if logits.shape[1] == 0:
         return logits.sum()
@@ -52,7 +72,15 @@ def mined_margin_loss(
     """The margin loss on each example's `hardest` negatives alone: those that score highest.
 
     Stochastic negative mining (Reddi et al. 2019). With as many as there are candidates it is
-    `margin_loss`.
+    `margin_loss`, whose other parameters it has.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.tensor([[2.0, 1.5, 1.25]])
+    >>> zero = torch.tensor([0])
+    >>> mined_margin_loss(logits, zero, zero, sampled=zero, margin=1.0, hardest=1)
+    tensor(0.5000)
     """
     if logits.shape[1] == 0:
         return logits.sum()
@@ -79,11 +107,30 @@ def softmax_loss(
 
         1/B sum_i sum_{p positive} w_ip (log sum_c exp s_ic - s_ip)
 
-    log_q              (candidates,) log of the chance of each to be among the candidates; taken
-                       off the logits, so that a sampled softmax stands for the full one
-    weights            (pairs,) w of each positive, 1 if None
-    exclude_positives  for each positive, the sum over c runs over it and the negatives alone: the
-                       example's other positives do not compete with it
+    Parameters
+    ----------
+    logits : Tensor of shape (examples, candidates)
+    rows, columns : Tensors of shape (pairs,)
+        The positives.
+    log_q : Tensor of shape (candidates,), optional
+        Logarithm of the chance of each to be among the candidates; it is subtracted from the
+        logits, so that a sampled softmax estimates the full one.
+    weights : Tensor of shape (pairs,), optional
+        w of each positive, 1 if None.
+    exclude_positives : bool
+        For each positive, the sum over c runs over it and the negatives alone: the example's other
+        positives do not compete with it.
+
+    Returns
+    -------
+    Tensor
+        A scalar.
+
+    Examples
+    --------
+    >>> import torch
+    >>> softmax_loss(torch.zeros(1, 4), torch.tensor([0]), torch.tensor([2]))  # log 4
+    tensor(1.3863)
     """
     if logits.shape[1] == 0:
         return logits.sum()
@@ -120,9 +167,27 @@ def binary_loss(
 
         1/B sum_i (sum_{p positive} w_ip log(1 + e^-s_ip) + sum_{n negative} u_n log(1 + e^s_in))
 
-    weights           (pairs,) w of each positive, 1 if None
-    negative_weights  (candidates,) u, 1 if None; one over the chance of being drawn makes sampled
-                      negatives stand for all labels
+    Parameters
+    ----------
+    logits : Tensor of shape (examples, candidates)
+    rows, columns : Tensors of shape (pairs,)
+        The positives.
+    weights : Tensor of shape (pairs,), optional
+        w of each positive, 1 if None.
+    negative_weights : Tensor of shape (candidates,), optional
+        u, 1 if None; with one over the inclusion chance, the loss over sampled negatives estimates
+        that over all labels.
+
+    Returns
+    -------
+    Tensor
+        A scalar.
+
+    Examples
+    --------
+    >>> import torch
+    >>> binary_loss(torch.zeros(1, 4), torch.tensor([0]), torch.tensor([2]))  # 4 log 2
+    tensor(2.7726)
     """
     if logits.shape[1] == 0:
         return logits.sum()
@@ -146,7 +211,7 @@ def binary_loss(
 
 
 def with_gradient(inputs: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    """`value` as a function of `inputs` whose gradient is known already."""
+    """Return `value` as a function of `inputs` whose gradient is known already."""
     return cast(Tensor, _WithGradient.apply(inputs, value, gradient))  # type: ignore[no-untyped-call]  # torch's `apply` has no types
 
 
@@ -164,7 +229,7 @@ class _WithGradient(torch.autograd.Function):
 
 
 def in_pieces(function: Callable[[Tensor], Tensor], cells: Tensor) -> Tensor:
-    """Change the contiguous cells by a function that works in place; returns them.
+    """Apply a function that works in place to contiguous cells; return them.
 
     torch approximates exp and the like in another way in the last cells of each thread's part,
     where they do not fill a stride. Here all parts but the last one are of whole strides, so that
@@ -184,12 +249,12 @@ def in_pieces(function: Callable[[Tensor], Tensor], cells: Tensor) -> Tensor:
 
 
 def softplus_of(values: Tensor) -> Tensor:
-    """log(1 + exp(values)) without a gradient."""
+    """Return log(1 + exp(values)) without a gradient."""
     return in_pieces(lambda part: part.copy_(softplus(part, threshold=40.0)), _copy(values))
 
 
 def sigmoid_of(values: Tensor) -> Tensor:
-    """The logistic function, with its gradient."""
+    """Return the logistic function of the values, with its gradient."""
     return cast(Tensor, _Sigmoid.apply(values))  # type: ignore[no-untyped-call]  # torch's `apply` has no types
 
 

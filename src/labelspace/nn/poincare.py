@@ -1,8 +1,8 @@
 """The Poincare ball as pure functions of torch tensors; a point is the last dimension.
 
 The ball of curvature -1 has the metric g_x = factor(x)^2 g_E. Every guard against the rim and
-against division by zero stands in the small functions at the top. Work in float64: near the
-rim float32 keeps too few digits of 1 - |x|^2 for sums and differences of points.
+against division by zero is in the small functions at the top. Work in float64: near the rim
+float32 keeps too few digits of 1 - |x|^2 for sums and differences of points.
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-# Points are kept this far from the rim: float32 coordinates still tell 1 - |x|^2 to a percent.
+# Distance of points from the rim at least: float32 coordinates give 1 - |x|^2 to a percent there.
 RIM = 1e-5
 
 
 def project(x: Tensor) -> Tensor:
-    """p(x): points outside the ball, or too near its rim, are drawn back along their ray."""
+    """Return the points, those outside the ball or too near its rim moved back along their ray.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.tensor([[3.0, 4.0], [0.3, 0.4]], dtype=torch.float64)
+    >>> project(x).norm(dim=1)
+    tensor([1.0000, 0.5000], dtype=torch.float64)
+    """
     length = _length(x)
     return x * torch.clamp((1.0 - RIM) / length, max=1.0)
 
@@ -32,34 +40,68 @@ def _length(x: Tensor) -> Tensor:
     return x.square().sum(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny).sqrt()
 
 
-def _artanh(r: Tensor) -> Tensor:
-    """Of numbers from 0 to 1, finite at 1."""
-    return torch.atanh(r.clamp_max(1.0 - torch.finfo(r.dtype).eps / 2))
-
-
 def _arsinh_root(t: Tensor) -> Tensor:
     """arsinh(sqrt t) with all digits for small t; torch's own asinh takes five times as long."""
     return torch.log1p(t / (1.0 + (1.0 + t).sqrt()) + t.sqrt())
 
 
 def factor(x: Tensor) -> Tensor:
-    """How much longer a small step at x is than its Euclidean length: 2 / (1 - |x|^2)."""
+    """Return the conformal factor 2 / (1 - |x|^2): the length of a small step over its Euclidean.
+
+    Examples
+    --------
+    >>> import torch
+    >>> factor(torch.tensor([[0.0, 0.0], [0.6, 0.0]]))
+    tensor([[2.0000],
+            [3.1250]])
+    """
     return 2.0 / _gap(x)
 
 
 def distance(x: Tensor, y: Tensor) -> Tensor:
-    """d(x, y) = arcosh(1 + 2t) = 2 arsinh(sqrt t), t = |x - y|^2 / ((1 - |x|^2)(1 - |y|^2)).
+    """Return the distances of points x and y, row by row.
+
+    d(x, y) = arcosh(1 + 2t) = 2 arsinh(sqrt t), t = |x - y|^2 / ((1 - |x|^2)(1 - |y|^2)).
 
     The second form keeps its digits where points are near each other. At x = y the gradient is 0.
+
+    Parameters
+    ----------
+    x, y : Tensor of shape (..., dim)
+
+    Returns
+    -------
+    Tensor of shape (...)
+
+    Examples
+    --------
+    >>> import torch
+    >>> distance(torch.zeros(1, 2), torch.tensor([[0.5, 0.0]]))  # 2 artanh(0.5)
+    tensor([1.0986])
     """
     t = _length(x - y).square() / (_gap(x) * _gap(y))
     return 2.0 * _arsinh_root(t).squeeze(-1)
 
 
 def pairwise_distance(x: Tensor, y: Tensor) -> Tensor:
-    """(n, m) distances between the rows of x (n, dim) and y (m, dim), through one matrix product.
+    """Return the distances between all rows of x and all rows of y, by one matrix product.
 
-    Points nearer than about sqrt(eps) of each other come out at distance 0 or thereabouts.
+    Points nearer than about sqrt(eps) to each other have a distance of about 0.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, dim)
+    y : Tensor of shape (m, dim)
+
+    Returns
+    -------
+    Tensor of shape (n, m)
+
+    Examples
+    --------
+    >>> import torch
+    >>> pairwise_distance(torch.zeros(1, 2), torch.tensor([[0.5, 0.0], [0.0, 0.6]]))
+    tensor([[1.0986, 1.3863]])
     """
     return cast(Tensor, _Pairwise.apply(x, y))  # type: ignore[no-untyped-call]  # torch's `apply` has no types
 
@@ -78,10 +120,10 @@ class _Pairwise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
         x, y, gap_x, gap_y, t = ctx.saved_tensors
-        # d' = 1 / sqrt(t (1 + t)); below the floor, where points coincide, it is taken as zero.
-        floor = torch.finfo(x.dtype).eps
-        slope = (t * (1.0 + t)).clamp_(min=floor).rsqrt_().mul_(outer)
-        slope.masked_fill_(t < floor, 0.0)
+        # d' = 1 / sqrt(t (1 + t)); below eps, where points coincide, it is taken as zero.
+        least = torch.finfo(x.dtype).eps
+        slope = (t * (1.0 + t)).clamp_(min=least).rsqrt_().mul_(outer)
+        slope.masked_fill_(t < least, 0.0)
         through_t = slope * t
         slope.div_(gap_x).div_(gap_y.T)
         on_x = slope.sum(1, keepdim=True) + through_t.sum(1, keepdim=True) / gap_x
@@ -89,8 +131,44 @@ class _Pairwise(torch.autograd.Function):
         return 2.0 * (on_x * x - slope @ y), 2.0 * (on_y * y - slope.T @ x)
 
 
+def metric_scaled(points: Tensor) -> Tensor:
+    """Return the points themselves; a gradient through them is divided by factor(points)^2.
+
+    So the Euclidean gradient at a point becomes the Riemannian one before it reaches the weights
+    that the point is computed from (Gerald & Baskiotis 2019, section 2.5).
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.zeros(1, 2, requires_grad=True)
+    >>> metric_scaled(x).sum().backward()
+    >>> x.grad
+    tensor([[0.2500, 0.2500]])
+    """
+    return cast(Tensor, _MetricScaled.apply(points))  # type: ignore[no-untyped-call]  # torch's `apply` has no types
+
+
+class _MetricScaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, points: Tensor) -> Tensor:
+        ctx.save_for_backward(points)
+        return points.clone()
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> Tensor:
+        (points,) = ctx.saved_tensors
+        return outer / factor(points).square()
+
+
 def mobius_add(x: Tensor, y: Tensor) -> Tensor:
-    """x + y in the ball: the translation that takes 0 to x, applied to y."""
+    """Return the Mobius sum x + y: the translation of the ball that takes 0 to x, applied to y.
+
+    Examples
+    --------
+    >>> import torch
+    >>> mobius_add(torch.tensor([[0.5, 0.0]]), torch.tensor([[0.5, 0.0]]))
+    tensor([[0.8000, 0.0000]])
+    """
     xy = (x * y).sum(-1, keepdim=True)
     xx, yy = x.square().sum(-1, keepdim=True), y.square().sum(-1, keepdim=True)
     below = (1.0 + 2.0 * xy + xx * yy).clamp_min(torch.finfo(x.dtype).tiny)
@@ -98,20 +176,32 @@ def mobius_add(x: Tensor, y: Tensor) -> Tensor:
 
 
 def exponential(x: Tensor, v: Tensor) -> Tensor:
-    """Where the geodesic from x with velocity v is after time 1; inside the ball."""
+    """Return the exponential map: the point that the geodesic from x with velocity v reaches at 1.
+
+    Parameters
+    ----------
+    x : Tensor of shape (..., dim)
+        Points of the ball.
+    v : Tensor of shape (..., dim)
+        Tangent vectors at x.
+
+    Returns
+    -------
+    Tensor of shape (..., dim)
+        Points of the ball, `RIM` off its rim at least.
+
+    Examples
+    --------
+    >>> import torch
+    >>> exponential(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))  # tanh(1)
+    tensor([[0.7616, 0.0000]])
+    """
     length = _length(v)
     return project(mobius_add(x, torch.tanh(0.5 * factor(x) * length) * v / length))
 
 
-def logarithm(x: Tensor, y: Tensor) -> Tensor:
-    """The velocity at x whose geodesic reaches y after time 1."""
-    toward = mobius_add(-x, y)
-    length = _length(toward)
-    return 2.0 / factor(x) * _artanh(length) * toward / length
-
-
 def gyrate(x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-    """gyr[x, y] v: the rotation by which (x + y) + . and x + (y + .) differ."""
+    """Return gyr[x, y] v: the rotation by which (x + y) + v and x + (y + v) differ."""
     xx, yy = x.square().sum(-1, keepdim=True), y.square().sum(-1, keepdim=True)
     xy, xv = (x * y).sum(-1, keepdim=True), (x * v).sum(-1, keepdim=True)
     yv = (y * v).sum(-1, keepdim=True)
@@ -122,5 +212,16 @@ def gyrate(x: Tensor, y: Tensor, v: Tensor) -> Tensor:
 
 
 def transport(x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-    """The velocity v at x carried along the geodesic to y: its hyperbolic length stays."""
+    """Return the tangent vector v at x after parallel transport along the geodesic to y.
+
+    Its hyperbolic length stays the same.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x, y, v = torch.zeros(1, 2), torch.tensor([[0.5, 0.0]]), torch.tensor([[0.0, 1.0]])
+    >>> moved = transport(x, y, v)
+    >>> (factor(x) * v).norm(), (factor(y) * moved).norm()
+    (tensor(2.), tensor(2.))
+    """
     return factor(x) / factor(y) * gyrate(y, -x, v)

@@ -1,14 +1,14 @@
 """Large tables of which a batch uses few rows: the sparse input layer, and label vectors.
 
-Both are leaves of torch's graph for the batch at hand, so that nothing of the table's size is ever
-a gradient. The update is Adam on the used rows alone, with a step count a row: a rare row's first
-step is as long as a frequent row's first, not three times as long as with one count for all.
-torch's EmbeddingBag builds and coalesces sparse gradients, which takes several times as long.
+Each batch looks its rows up as a fresh leaf of torch's graph, so that no gradient has the size of
+the table. The update is Adam on the used rows alone, with a step count per row: the first step of a
+rare row is as long as the first step of a frequent one, not three times as long as with one count
+for all. torch's EmbeddingBag builds and coalesces sparse gradients, which takes several times as
+long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
@@ -16,40 +16,75 @@ import torch
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from labelspace._core.threads import cores, parallel_blocks
-from labelspace.nn.trainer import Optimiser
-
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+from labelspace._core.adam import adam_update
+from labelspace._core.threads import parallel_blocks
+from labelspace.nn.products import rows_per_block, sparse_times_dense
 
 
 class RowTable:
-    """Rows looked up by number: label vectors, one a row."""
+    """A table of trained rows that are looked up by number, such as label vectors.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (rows, width)
+    row_lr_scale : ndarray of shape (rows,), optional
+        Factor of the learning rate of each row; None is 1 for all.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (rows, width), float32
+    moment1, moment2 : ndarrays of shape (rows, width), float32
+        Adam's running means of gradients and of squared gradients.
+    steps : ndarray of shape (rows,), int32
+        How many times each row was updated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = RowTable(np.zeros((1000, 2)))
+    >>> rows = table.rows(np.array([3, 7]))
+    >>> (rows - 1.0).square().sum().backward()
+    >>> table.step(rate=0.5)
+    >>> table.weight[[3, 4, 7]]
+    array([[0.5, 0.5],
+           [0. , 0. ],
+           [0.5, 0.5]], dtype=float32)
+    """
 
     def __init__(self, weight: np.ndarray, row_lr_scale: np.ndarray | None = None) -> None:
-        """pace: each row's share of the learning rate; None is 1 for all."""
         self.row_lr_scale = (
             np.ones(len(weight), np.float32) if row_lr_scale is None else row_lr_scale
         )
         self.weight = np.ascontiguousarray(weight, np.float32)
-        self.first = np.zeros_like(self.weight)
-        self.second = np.zeros_like(self.weight)
+        self.moment1 = np.zeros_like(self.weight)
+        self.moment2 = np.zeros_like(self.weight)
         self.steps = np.zeros(len(weight), np.int32)
 
     @classmethod
     def frozen(cls, weight: np.ndarray) -> Self:
-        """For prediction alone: no moments, and the weight may be a read-only memory map."""
+        """Return a table for prediction alone, without moments.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (rows, width)
+            May be a read-only memory map.
+
+        Returns
+        -------
+        RowTable
+        """
         table = cls.__new__(cls)
         table.weight = weight
         return table
 
     def rows(self, ids: np.ndarray) -> torch.Tensor:
-        """The rows with these distinct numbers, as a leaf that collects their gradient."""
+        """Return the rows with these distinct numbers as a leaf that collects their gradient."""
         self._ids = ids
         self._leaf = torch.from_numpy(self.weight[ids]).requires_grad_()
         return self._leaf
 
     def step(self, rate: float) -> None:
-        """Adam on the rows looked up last."""
+        """Update the rows that were looked up last by a step of Adam at this learning rate."""
         if self._leaf.grad is None:
             return
         gradient, ids = self._leaf.grad.numpy(), self._ids
@@ -57,29 +92,40 @@ class RowTable:
         def block(start: int, stop: int) -> None:
             _adam_rows(
                 *(ids[start:stop], gradient[start:stop], rate),
-                *(self.row_lr_scale, self.weight, self.first, self.second, self.steps),
+                *(self.row_lr_scale, self.weight, self.moment1, self.moment2, self.steps),
             )
 
-        parallel_blocks(len(ids), block, block=_share(len(ids)))
+        parallel_blocks(len(ids), block, block=rows_per_block(len(ids)))
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The moments and step counts, sharing memory, for checkpoints."""
-        return {
-            name: torch.from_numpy(getattr(self, name)) for name in ("first", "second", "steps")
-        }
+        """Return the moments and step counts, sharing memory, for checkpoints."""
+        names = ("moment1", "moment2", "steps")
+        return {name: torch.from_numpy(getattr(self, name)) for name in names}
 
 
 class SparseLinear(RowTable):
-    """h = X W for a CSR batch X: one row of W a feature."""
+    """The linear map h = X W of a CSR batch X, with one row of W per feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> layer = SparseLinear(np.eye(3))
+    >>> h = layer(csr_matrix([[0.0, 2.0, 0.0]]))
+    >>> h.sum().backward()
+    >>> layer.step(rate=0.1)
+    >>> layer.steps  # only feature 1 occurs in the batch
+    array([0, 1, 0], dtype=int32)
+    """
 
     def __call__(self, X: csr_matrix) -> torch.Tensor:
-        """The batch's activations, as a leaf that collects their gradient."""
+        """Return the batch's activations as a leaf that collects their gradient."""
         self._X = X
         self._leaf = torch.from_numpy(sparse_times_dense(X, self.weight)).requires_grad_()
         return self._leaf
 
     def step(self, rate: float) -> None:
-        """Backward and Adam in one pass: each used row of W is read and written once."""
+        """Run backward and Adam in one pass: each used row of W is read and written once."""
         if self._leaf.grad is None:
             return
         gradient, columns = self._leaf.grad.numpy(), self._X.tocsc()
@@ -88,95 +134,15 @@ class SparseLinear(RowTable):
         def block(start: int, stop: int) -> None:
             _adam_columns(
                 *(used[start:stop], columns.indptr, columns.indices, columns.data, gradient, rate),
-                *(self.row_lr_scale, self.weight, self.first, self.second, self.steps),
+                *(self.row_lr_scale, self.weight, self.moment1, self.moment2, self.steps),
             )
 
-        parallel_blocks(len(used), block, block=_share(len(used)))
-
-
-class OptimiserGroup:
-    """Several optimisers as one."""
-
-    def __init__(self, parts: Mapping[str, Optimiser]) -> None:
-        self.parts = parts
-
-    def zero_grad(self) -> None:
-        for part in self.parts.values():
-            part.zero_grad()
-
-    def step(self, scale: float) -> None:
-        for part in self.parts.values():
-            part.step(scale)
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {
-            f"{name}/{key}": tensor
-            for name, part in self.parts.items()
-            for key, tensor in part.state().items()
-        }
-
-    def load_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        for name, part in self.parts.items():
-            mine = {k.partition("/")[2]: v for k, v in state.items() if k.startswith(f"{name}/")}
-            part.load_state(mine)
-
-
-class RowOptimiser:
-    """The Trainer's optimiser over row tables."""
-
-    def __init__(self, tables: Mapping[str, tuple[RowTable, float]]) -> None:
-        """tables: name -> (table, learning rate)."""
-        self.tables = tables
-
-    def zero_grad(self) -> None:
-        """Leaves are made anew for each batch: there is nothing to clear."""
-
-    def step(self, scale: float) -> None:
-        for table, rate in self.tables.values():
-            table.step(rate * scale)
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {
-            f"{name}.{part}": tensor
-            for name, (table, _) in self.tables.items()
-            for part, tensor in table.tensors().items()
-        }
-
-    def load_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        for key, tensor in self.state().items():
-            tensor.copy_(state[key])
-
-
-def sparse_times_dense(X: csr_matrix, weight: np.ndarray) -> np.ndarray:
-    """X @ weight on all cores; a row's result does not depend on the rows beside it."""
-    out = np.zeros((X.shape[0], weight.shape[1]), np.float32)
-
-    def block(start: int, stop: int) -> None:
-        _multiply(X.indptr[start : stop + 1], X.indices, X.data, weight, out[start:stop])
-
-    parallel_blocks(X.shape[0], block, block=_share(X.shape[0]))
-    return out
-
-
-def _share(n: int) -> int:
-    """Blocks so that each core gets a few."""
-    return max(16, -(-n // (4 * cores())))
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _multiply(indptr, indices, data, weight, out):  # type: ignore[no-untyped-def]
-    width = weight.shape[1]
-    for row in range(len(out)):
-        target = out[row]
-        for cell in range(indptr[row], indptr[row + 1]):
-            value, source = data[cell], weight[indices[cell]]
-            for j in range(width):
-                target[j] += value * source[j]
+        parallel_blocks(len(used), block, block=rows_per_block(len(used)))
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _adam_columns(  # type: ignore[no-untyped-def]
-    used, indptr, indices, data, gradient, rate, row_lr_scale, weight, first, second, steps
+    used, indptr, indices, data, gradient, rate, row_lr_scale, weight, moment1, moment2, steps
 ):
     width = weight.shape[1]
     sums = np.empty(width, np.float32)
@@ -186,31 +152,17 @@ def _adam_columns(  # type: ignore[no-untyped-def]
             value, source = data[cell], gradient[indices[cell]]
             for j in range(width):
                 sums[j] += value * source[j]
-        _adam(column, sums, rate * row_lr_scale[column], weight, first, second, steps)
+        steps[column] += 1
+        w, m, v = weight[column], moment1[column], moment2[column]
+        adam_update(w, sums, m, v, None, rate * row_lr_scale[column], steps[column])
 
 
 @njit(cache=True, nogil=True)
 def _adam_rows(  # type: ignore[no-untyped-def]
-    ids, gradient, rate, row_lr_scale, weight, first, second, steps
+    ids, gradient, rate, row_lr_scale, weight, moment1, moment2, steps
 ):
     for place in range(len(ids)):
         row = ids[place]
-        _adam(row, gradient[place], rate * row_lr_scale[row], weight, first, second, steps)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _adam(row, gradient, rate, weight, first, second, steps):  # type: ignore[no-untyped-def]
-    steps[row] += 1
-    # Bias correction folded into the rate and epsilon, as in Kingma & Ba, section 2.
-    left_1 = 1.0 - BETA_1 ** steps[row]
-    left_2 = np.sqrt(1.0 - BETA_2 ** steps[row])
-    stride = np.float32(rate * left_2 / left_1)
-    epsilon = np.float32(EPSILON * left_2)
-    keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
-    add_1, add_2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
-    w, m, v = weight[row], first[row], second[row]
-    for j in range(len(w)):
-        g = gradient[j]
-        m[j] = keep_1 * m[j] + add_1 * g
-        v[j] = keep_2 * v[j] + add_2 * g * g
-        w[j] -= stride * m[j] / (np.sqrt(v[j]) + epsilon)
+        steps[row] += 1
+        w, m, v = weight[row], moment1[row], moment2[row]
+        adam_update(w, gradient[place], m, v, None, rate * row_lr_scale[row], steps[row])

@@ -1,7 +1,7 @@
-"""The one training loop: epochs, batches, shuffling, early stopping, time budget, resume.
+"""The training loop of all methods: epochs, batches, shuffling, early stopping, resuming.
 
-A method gives it parameters, an optimiser and the loss of a batch. Every random choice of a batch
-derives from (seed, epoch, step) alone, so a resumed run needs no generator state to repeat itself.
+A method passes parameters, an optimiser and the loss of a batch. Every random choice of a batch
+derives from (seed, epoch, step) alone, so that a resumed run needs no generator state.
 """
 
 from __future__ import annotations
@@ -13,77 +13,64 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from labelspace.errors import TrainingError
+from labelspace.nn.optimisers import Optimiser
 from labelspace.runs.callbacks import Callback
 
-Schedule = Literal["constant", "linear", "cosine"]
-
-
-class Optimiser(Protocol):
-    """Takes a step on the gradients that a loss left behind."""
-
-    def zero_grad(self) -> None: ...
-    def step(self, scale: float) -> None:
-        """Update once; `scale` multiplies the base learning rate."""
-
-    def state(self) -> dict[str, torch.Tensor]: ...
-    def load_state(self, state: Mapping[str, torch.Tensor]) -> None: ...
-
-
-class TorchOptimiser:
-    """Any torch.optim optimiser behind our protocol, its state as flat tensors."""
-
-    def __init__(self, inner: torch.optim.Optimizer) -> None:
-        self.inner = inner
-        self._base = [group["lr"] for group in inner.param_groups]
-
-    def zero_grad(self) -> None:
-        self.inner.zero_grad()
-
-    def step(self, scale: float) -> None:
-        for group, base in zip(self.inner.param_groups, self._base, strict=True):
-            group["lr"] = base * scale
-        self.inner.step()
-
-    def state(self) -> dict[str, torch.Tensor]:
-        slots = self.inner.state_dict()["state"]
-        return {
-            f"{index}.{key}": torch.as_tensor(value)
-            for index, slot in slots.items()
-            for key, value in slot.items()
-            if value is not None
-        }
-
-    def load_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        whole = self.inner.state_dict()
-        whole["state"] = {}
-        for name, value in state.items():
-            index, _, key = name.partition(".")
-            whole["state"].setdefault(int(index), {})[key] = value
-        self.inner.load_state_dict(whole)
+Schedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one step and the only random source its loss may use."""
+    """The rows of one step, and the only random source that its loss may use.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        Numbers of the training examples.
+    rng : numpy.random.Generator
+        Derived from (seed, epoch, step).
+    """
 
     rows: np.ndarray
     rng: np.random.Generator
 
-    def torch_generator(self) -> torch.Generator:
-        return torch.Generator().manual_seed(int(self.rng.integers(2**62)))
-
 
 @dataclass
 class TrainingTask:
-    """What a method hands over: named parameters, the loss of a batch, an optimiser, a score.
+    """What the Trainer minimises.
 
-    score  validation score, higher is better; None trains for all epochs
+    Parameters
+    ----------
+    parameters : mapping of name to Tensor
+        All that is trained: it goes into checkpoints, and the best epoch's values are restored.
+    loss : callable
+        Takes a Batch; returns a scalar Tensor on which `backward` is called.
+    optimiser : Optimiser
+        Updates the parameters by their gradients.
+    score : callable, optional
+        Returns the validation score, higher is better; called after every epoch. Without it, all
+        epochs are run.
+
+    Examples
+    --------
+    Fit the mean of four numbers:
+
+    >>> import numpy as np, torch
+    >>> from labelspace.nn.optimisers import TorchOptimiser
+    >>> data, mean = torch.tensor([1.0, 2.0, 3.0, 6.0]), torch.zeros(1, requires_grad=True)
+    >>> def loss(batch):
+    ...     return (data[torch.from_numpy(batch.rows)] - mean).square().mean()
+    >>> optimiser = TorchOptimiser(torch.optim.SGD([mean], lr=0.1))
+    >>> task = TrainingTask({"mean": mean}, loss, optimiser)
+    >>> history = Trainer(epochs=50, batch_size=4).run(task, n_rows=4)
+    >>> round(mean.item(), 2)
+    3.0
     """
 
     parameters: Mapping[str, torch.Tensor]
@@ -94,9 +81,23 @@ class TrainingTask:
 
 @dataclass
 class Progress:
-    """Where a run stands; goes into checkpoints as JSON.
+    """How far a run is; part of checkpoints as JSON.
 
-    over  its last epoch is done, early or not
+    Attributes
+    ----------
+    epoch, step : int
+        Epochs that are over, and batches of the current one.
+    seconds : float
+        Time spent, over all parts of a resumed run.
+    best_score : float or None
+    best_epoch : int
+        Number of the epoch with the best score, from 0; -1 before the first score.
+    loss_sum : float
+        Sum of the losses of the current epoch's batches.
+    over : bool
+        Whether the last epoch is done, early or not.
+    history : list of dict
+        One entry per epoch, with `epoch`, `loss` and, if there is one, `score`.
     """
 
     epoch: int = 0
@@ -110,7 +111,13 @@ class Progress:
 
     @classmethod
     def restored(cls, metadata: Mapping[str, Any]) -> Progress:
-        """From a checkpoint; ValueError if a value is not of its kind."""
+        """Return the progress of a checkpoint.
+
+        Raises
+        ------
+        ValueError
+            If a value is not of its type.
+        """
         at = cls(**metadata)
         counts = (at.epoch, at.step)
         figures = [at.seconds, at.loss_sum, 0.0 if at.best_score is None else at.best_score]
@@ -133,7 +140,48 @@ def _is_number(value: Any) -> bool:
 
 
 class Trainer:
-    """Runs a Learner to its best epoch."""
+    """Runs the epochs of a TrainingTask and leaves it with the parameters of its best epoch.
+
+    Parameters
+    ----------
+    epochs : int
+    batch_size : int
+    seed : int
+        The same seed gives the same batches, and the same random numbers in each.
+    schedule : {"constant", "linear"}
+        Learning rate over the run: as it is, or falling to 0.
+    warmup : float
+        Share of the run in which the learning rate first rises from 0.
+    patience : int, optional
+        Stop after this many epochs without a better validation score.
+    callbacks : sequence of Callback
+        Called at the start, after batches and epochs, and at the end.
+    identity : str
+        Fingerprint of data and parameters: a checkpoint with another one is refused.
+
+    Attributes
+    ----------
+    task : TrainingTask
+        The task of the current or last run.
+    progress : Progress
+    loss : float
+        Loss of the last batch.
+    best : dict of Tensor
+        Parameters of the epoch with the best validation score.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from labelspace.nn.optimisers import TorchOptimiser
+    >>> w = torch.tensor([4.0], requires_grad=True)
+    >>> optimiser = TorchOptimiser(torch.optim.SGD([w], lr=0.25))
+    >>> task = TrainingTask({"w": w}, lambda batch: w.square().sum(), optimiser)
+    >>> trainer = Trainer(epochs=3, batch_size=10)
+    >>> [entry["loss"] for entry in trainer.run(task, n_rows=10)]
+    [16.0, 4.0, 1.0]
+    >>> w.item()
+    0.5
+    """
 
     def __init__(
         self,
@@ -144,30 +192,39 @@ class Trainer:
         schedule: Schedule = "constant",
         warmup: float = 0.0,
         patience: int | None = None,
-        time_budget: float | None = None,
         callbacks: Sequence[Callback] = (),
         identity: str = "",
     ) -> None:
-        """
-        schedule     learning rate over the run; `warmup` is the share that rises linearly first
-        patience     stop after this many epochs without a better validation score
-        time_budget  stop after this many seconds, over all resumed parts
-        identity     fingerprint of data and parameters: a checkpoint of another run is refused
-        """
         self.epochs, self.batch_size, self.seed = epochs, batch_size, seed
-        self.schedule, self.warmup = schedule, warmup
-        self.patience, self.time_budget = patience, time_budget
+        self.schedule, self.warmup, self.patience = schedule, warmup, patience
         self.callbacks, self.identity = callbacks, identity
         self.progress = Progress()
         self.loss = math.nan
         self.steps_per_epoch = 0
         self.best: dict[str, torch.Tensor] = {}
 
-    def run(self, learner: TrainingTask, n_rows: int) -> list[dict[str, float]]:
-        """Train in place; returns the history, one entry an epoch."""
-        self.learner = learner
+    def run(self, task: TrainingTask, n_rows: int) -> list[dict[str, float]]:
+        """Train the parameters of the task in place.
+
+        Parameters
+        ----------
+        task : TrainingTask
+        n_rows : int
+            Number of training examples; batches are drawn from range(n_rows).
+
+        Returns
+        -------
+        list of dict
+            One entry per epoch, with `epoch`, `loss` and, if there is one, `score`.
+
+        Raises
+        ------
+        TrainingError
+            If the loss or the validation score is not finite.
+        """
+        self.task = task
         self.steps_per_epoch = math.ceil(n_rows / self.batch_size)
-        self._tell("on_start")
+        self._notify("on_start")
         self._clock = time.monotonic() - self.progress.seconds
         with _stop_between_batches() as stop:
             while self.progress.epoch < self.epochs and not self._over():
@@ -175,14 +232,14 @@ class Trainer:
                 self._stop_if_signalled(stop)  # a signal may have come during validation
             if self.best:
                 self._restore(self.best)
-            self._tell("on_trained")
+            self._notify("on_trained")
         self._stop_if_signalled(stop)
-        self._tell("on_end")
+        self._notify("on_end")
         return self.progress.history
 
     def _stop_if_signalled(self, stop: _Stop) -> None:
         if stop.signum is not None:
-            self._tell("on_interrupt")
+            self._notify("on_interrupt")
             stop.deliver()
 
     def _epoch(self, n_rows: int, stop: _Stop) -> None:
@@ -194,16 +251,14 @@ class Trainer:
             self._step(Batch(rows, rng))
             at.step += 1
             at.seconds = time.monotonic() - self._clock
-            self._tell("on_batch")
+            self._notify("on_batch")
             self._stop_if_signalled(stop)
-            if self._out_of_time():
-                break
         self._close_epoch()
-        self._tell("on_epoch")
+        self._notify("on_epoch")
 
     def _step(self, batch: Batch) -> None:
-        self.learner.optimiser.zero_grad()
-        loss = self.learner.loss(batch)
+        self.task.optimiser.zero_grad()
+        loss = self.task.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         self.loss = float(loss.detach())
         if not math.isfinite(self.loss):
@@ -212,19 +267,19 @@ class Trainer:
                 f"the loss became {self.loss} in epoch {at.epoch + 1}, batch {at.step + 1}; "
                 "lower the learning rate"
             )
-        self.learner.optimiser.step(self._rate())
+        self.task.optimiser.step(self._rate())
         self.progress.loss_sum += self.loss
 
     def _close_epoch(self) -> None:
         at = self.progress
         entry = {"epoch": at.epoch + 1, "loss": at.loss_sum / max(1, at.step)}
-        if self.learner.score is not None:
-            score = entry["score"] = float(self.learner.score())
+        if self.task.score is not None:
+            score = entry["score"] = float(self.task.score())
             if not math.isfinite(score):
                 raise TrainingError(f"the validation score became {score}")
             if at.best_score is None or score > at.best_score:
                 at.best_score, at.best_epoch = score, at.epoch
-                self.best = {k: v.detach().clone() for k, v in self.learner.parameters.items()}
+                self.best = {k: v.detach().clone() for k, v in self.task.parameters.items()}
         at.history.append(entry)
         at.epoch, at.step, at.loss_sum = at.epoch + 1, 0, 0.0
         at.seconds = time.monotonic() - self._clock
@@ -233,10 +288,7 @@ class Trainer:
         at = self.progress
         waited = at.epoch - 1 - at.best_epoch if at.best_score is not None else 0
         out_of_patience = self.patience is not None and waited >= self.patience
-        return at.over or self._out_of_time() or out_of_patience
-
-    def _out_of_time(self) -> bool:
-        return self.time_budget is not None and self.progress.seconds >= self.time_budget
+        return at.over or out_of_patience
 
     def _rate(self) -> float:
         done = (self.progress.epoch * self.steps_per_epoch + self.progress.step) / max(
@@ -245,17 +297,13 @@ class Trainer:
         if done < self.warmup:
             return (done + 1 / max(1, self.epochs * self.steps_per_epoch)) / self.warmup
         left = (1 - done) / (1 - self.warmup) if self.warmup < 1 else 1.0
-        if self.schedule == "linear":
-            return left
-        if self.schedule == "cosine":
-            return 0.5 * (1 + math.cos(math.pi * (1 - left)))
-        return 1.0
+        return left if self.schedule == "linear" else 1.0
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """All that a resumed run needs: tensors, and the progress as JSON values."""
+        """Return what a resumed run needs: arrays by name, and the progress as JSON values."""
         groups = {
-            "parameter": self.learner.parameters,
-            "optimiser": self.learner.optimiser.state(),
+            "parameter": self.task.parameters,
+            "optimiser": self.task.optimiser.state(),
             "best": self.best,
         }
         arrays = {
@@ -266,10 +314,7 @@ class Trainer:
         return arrays, {"identity": self.identity, **asdict(self.progress)}
 
     def final_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the state of a run whose last batch is over, as copies that nobody changes.
-
-        A resumed run only takes its weights from it, so that the optimiser is left out.
-        """
+        """Return copies of the state of a run whose last batch is over, without the optimiser."""
         arrays, progress = self.state()
         best = {f"parameter/{name}": tensor.cpu().numpy() for name, tensor in self.best.items()}
         rest = {
@@ -280,7 +325,13 @@ class Trainer:
         return rest | best, {**progress, "over": True}
 
     def load_state(self, arrays: Mapping[str, np.ndarray], progress: Mapping[str, Any]) -> None:
-        """Take back what `state` or `final_state` gave."""
+        """Restore what `state` or `final_state` returned.
+
+        Raises
+        ------
+        ValueError
+            If the arrays or the progress are not those of this run.
+        """
         groups: dict[str, dict[str, torch.Tensor]] = {"parameter": {}, "optimiser": {}, "best": {}}
         for key, array in arrays.items():
             group, _, name = key.partition("/")
@@ -291,21 +342,21 @@ class Trainer:
         at = Progress.restored({k: v for k, v in progress.items() if k != "identity"})
         self._restore(groups["parameter"])
         if not at.over:
-            self.learner.optimiser.load_state(groups["optimiser"])
+            self.task.optimiser.load_state(groups["optimiser"])
         self.best, self.progress = groups["best"], at
 
     def _check_fit(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Refuse tensors of other names, shapes or types: `copy_` would stretch or cast them."""
-        wanted = {name: (own.shape, own.dtype) for name, own in self.learner.parameters.items()}
+        """Raise ValueError for other names, shapes or types: `copy_` would broadcast or cast."""
+        wanted = {name: (own.shape, own.dtype) for name, own in self.task.parameters.items()}
         if {name: (found.shape, found.dtype) for name, found in tensors.items()} != wanted:
             raise ValueError("its arrays are not those of this model")
 
     def _restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, tensor in tensors.items():
-                self.learner.parameters[name].copy_(tensor)
+                self.task.parameters[name].copy_(tensor)
 
-    def _tell(self, event: str) -> None:
+    def _notify(self, event: str) -> None:
         for callback in self.callbacks:
             getattr(callback, event)(self)
 
@@ -313,7 +364,7 @@ class Trainer:
 class _Stop:
     """Holds back the signals that stop a process until a batch is over.
 
-    signum  of the first signal that came; None: go on
+    `signum` is the number of the first signal that came, None before.
     """
 
     def __init__(self) -> None:
@@ -336,7 +387,7 @@ class _Stop:
             signal.signal(number, handler)
 
     def deliver(self) -> None:
-        """Let the signal do what it would have done: as a rule, it raises or ends the process."""
+        """Raise the signal anew under its former handler, which as a rule ends the process."""
         self.release()
         assert self.signum is not None
         signal.raise_signal(self.signum)
@@ -345,7 +396,7 @@ class _Stop:
 
 @contextmanager
 def _stop_between_batches() -> Iterator[_Stop]:
-    """SIGINT, SIGTERM and SIGHUP wait for the end of a batch: no checkpoint holds half an update.
+    """Delay SIGINT, SIGTERM and SIGHUP to the end of a batch: no checkpoint has half an update.
 
     A second one acts at once, without a checkpoint. Signals reach the main thread only.
     """

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix, hstack, vstack
+from scipy.sparse import csr_matrix, hstack
 
 from labelspace.components.training_data import Shape
 from labelspace.data.taxonomy import Taxonomy
@@ -15,7 +15,7 @@ from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.dxml.method import DXML
-from labelspace.methods.dxml.objective import Partners, targets
+from labelspace.methods.dxml.objective import targets
 from labelspace.methods.dxml.targets import place_labels
 from labelspace.metrics.ranking import evaluate
 from labelspace.search.neighbours import build as search
@@ -240,21 +240,6 @@ def test_a_new_label_goes_to_its_company_or_else_to_its_examples():
     np.testing.assert_allclose(placed[3], [2**-0.5, 2**-0.5, 0], atol=1e-6)
     np.testing.assert_allclose(placed[4], points[1], atol=1e-6)
     np.testing.assert_array_equal(placed[5], 0.0)
-
-
-def test_partners_share_a_label_rare_ones_first():
-    rng = np.random.default_rng(0)
-    common = np.ones((100, 1))
-    rare = np.repeat(np.eye(10), 10, axis=0)
-    Y = csr_matrix(np.hstack([common, rare]).astype(np.float32))
-    Y = vstack([Y, csr_matrix((2, 11), dtype=np.float32)], "csr")
-    rows = np.repeat(np.arange(100), 20)
-    drawn = Partners(Y).draw(rows, rng)
-    assert (np.diff(Y.indptr)[drawn] > 0).all()
-    # The rare label has ten times the chance of the common one, which brings it by chance too.
-    expected = 10 / 11 + 1 / 11 * 0.1
-    assert abs((drawn // 10 == rows // 10).mean() - expected) < 0.03
-    assert len(Partners(Y).draw(np.array([100, 101]), rng)) == 0
 
 
 def test_bibtex_is_ahead_of_raw_neighbours(shared_data):

@@ -36,7 +36,7 @@ class Watch(Callback):
         self.seen = []
 
     def on_start(self, run):
-        self.objective = run.learner.loss
+        self.objective = run.task.loss
         assert (self.objective.hard == -1).all()
 
     def on_epoch(self, run):  # noqa: ARG002

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix, hstack
 from labelspace.errors import TrainingError
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.hyperbolic.method import Hyperbolic
-from labelspace.methods.hyperbolic.objective import BatchObjective, Partners
+from labelspace.methods.hyperbolic.objective import BatchObjective
 from labelspace.metrics.ranking import evaluate
 from labelspace.nn import poincare
 from labelspace.nn.trainer import Batch
@@ -41,7 +41,7 @@ def test_the_loss_is_that_of_section_2_4(data):
     resolved(model, X, Y)
     space = model._fresh_space(X, Y, seed=0)
     space.labels.weight[:] = np.random.default_rng(0).uniform(-0.3, 0.3, space.labels.weight.shape)
-    space.encoder.first.weight[:] = np.random.default_rng(1).normal(0, 0.2, (X.shape[1], 8))
+    space.encoder.input_layer.weight[:] = np.random.default_rng(1).normal(0, 0.2, (X.shape[1], 8))
     rows = np.arange(20)
     loss = BatchObjective(model, space, X, Y)(Batch(rows, np.random.default_rng(0))).item()
     r, labels = (torch.from_numpy(p).double() for p in (space.embed(X[rows]), space.label_points()))
@@ -149,14 +149,12 @@ def test_a_run_stopped_in_its_second_learner_resumes_to_the_same_bits(data, tmp_
         assert watch.events.count("end") == 1
 
 
-def test_partners_share_labels_and_are_the_most_similar_of_many_draws():
-    Y = csr_matrix(np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]]))
-    partners = Partners(Y, draws=60)
-    drawn = partners.draw(np.arange(5), np.random.default_rng(0))
-    assert drawn.tolist() == [1, 0, 1, 3, 4]  # nobody else has label 3; the last has none
-    shared = partners.similarities(np.arange(5), drawn).numpy()
+def test_a_row_that_is_its_own_partner_shares_nothing_with_it():
+    Y = csr_matrix(np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]], np.float32))
+    objective = BatchObjective(Hyperbolic(**SMALL), None, Y, Y)
+    shared = objective._similarities(np.arange(3), np.array([1, 0, 2])).numpy()
     assert shared[0, 0] == pytest.approx(2 / np.sqrt(6))
-    assert shared[3, 3] == shared[4, 4] == 0.0
+    assert shared[2, 2] == 0.0
 
 
 def test_scores_are_calibrated():

@@ -14,7 +14,7 @@ from labelspace.errors import ParameterError
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.neuralxc.method import NeuralXC
 from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path
-from labelspace.methods.neuralxc.objective import BatchObjective, dropped, label_reconstruction
+from labelspace.methods.neuralxc.objective import BatchObjective, label_reconstruction
 from labelspace.metrics.ranking import evaluate
 from labelspace.nn.trainer import Batch, Trainer
 from labelspace.runs.callbacks import Callback
@@ -193,7 +193,7 @@ def test_pretraining_leaves_the_regressor_alone_and_outlasts_patience(data):
 
     class Look(Callback):
         def on_epoch(self, run):
-            weight = run.learner.parameters["0.regressor.0.weight"]
+            weight = run.task.parameters["0.regressor.0.weight"]
             seen.append(np.array_equal(weight.detach(), np.eye(16)))
 
     model = NeuralXC(**{**SMALL, "pretrain": 4, "patience": 2, "epochs": 2})
@@ -225,14 +225,6 @@ def test_history_is_measured_on_the_same_examples_each_epoch(data):
     assert last["train P@1"] > 50
     ranking = model._rank_exactly(unit_rows(held[0]), 5)  # the best epoch's weights are back
     assert evaluate(ranking, held[1], bands=False)["P@3"] == pytest.approx(best["valid P@3"])
-
-
-def test_dropout_keeps_a_share_and_the_mean():
-    X, _ = planted(400)
-    noisy = dropped(X, 0.5, np.random.default_rng(0))
-    assert 0.45 < noisy.nnz / X.nnz < 0.55
-    assert noisy.sum() == pytest.approx(X.sum(), rel=0.1)
-    assert dropped(X, 1.0, np.random.default_rng(0)) is X
 
 
 def test_a_path_comes_back_from_its_arrays(data):

@@ -96,7 +96,7 @@ def settled(rows, geometry):
 def chances(model, X):
     """p of every node from the trained weights alone, in float64."""
     nodes, layout, vectors = model.nodes_, model.layout_, model.vectors_
-    h = X.toarray().astype(np.float64) @ model.encoder_.trunk.first.weight
+    h = X.toarray().astype(np.float64) @ model.encoder_.trunk.input_layer.weight
     scale, bias = model.scale_.detach().numpy(), model.bias_.detach().numpy()
     p, tangents = np.ones((X.shape[0], len(nodes))), {}
     for node in range(1, len(nodes)):

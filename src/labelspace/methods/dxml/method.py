@@ -49,9 +49,9 @@ from labelspace.methods.parameters import (
 )
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, principal_directions, unit_array
-from labelspace.nn.momentum import MOMENTUM, WEIGHT_DECAY, MomentumLinear
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY, MomentumLinear
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.build import check_search
@@ -294,7 +294,7 @@ class DXML(Method):
 
     def _prepared(self, encoder: Encoder) -> Encoder:
         if self.params_.optimiser == "sgd":
-            encoder.first = MomentumLinear(encoder.first.weight)
+            encoder.input_layer = MomentumLinear(encoder.input_layer.weight)
         return encoder
 
     def _train(
@@ -326,7 +326,8 @@ class DXML(Method):
 
     def _optimiser(self) -> OptimiserGroup:
         sparse = {
-            str(n): (encoder.first, self.params_.lr) for n, encoder in enumerate(self.encoders_)
+            str(n): (encoder.input_layer, self.params_.lr)
+            for n, encoder in enumerate(self.encoders_)
         }
         dense = [tensor for encoder in self.encoders_ for tensor in encoder.dense_parameters()]
         parts: dict[str, Any] = {"rows": RowOptimiser(sparse)}

@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.methods.dxml import losses
 from labelspace.nn.encoder import Encoder, unit, unit_array
+from labelspace.nn.sampling import Partners, drop_features
 from labelspace.nn.trainer import Batch
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class BatchObjective:
             np.random.default_rng([model.params_.seed, learner, 1]).permutation(X.shape[0])
             for learner in range(len(encoders))
         ]
-        self.partners = Partners(Y) if model.params_.partners else None
+        counts = np.maximum(np.bincount(Y.indices, minlength=Y.shape[1]), 1)
+        self.partners = Partners(Y, 1.0 / counts) if model.params_.partners else None
         self.targets = None if model.graph_vectors_ is None else targets(Y, model.graph_vectors_)
 
     def __call__(self, batch: Batch) -> torch.Tensor:
@@ -69,11 +71,8 @@ class BatchObjective:
 
     def _points(self, learner: int, rows: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
         """z of the rows, with dropout of features and of the last layer."""
-        model, X = self.model, self.X[rows]
-        if model.params_.keep < 1:
-            kept = rng.random(X.nnz, np.float32) < model.params_.keep
-            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
-            X.eliminate_zeros()
+        model = self.model
+        X = drop_features(self.X[rows], model.params_.keep, rng)
         z = self.encoders[learner](X)
         if model.params_.dropout > 0:
             kept = rng.random(tuple(z.shape), np.float32) >= model.params_.dropout
@@ -105,31 +104,6 @@ class BatchObjective:
         strangers.fill_diagonal_(False)
         measure = losses.contrastive if self.model.params_.loss == "contrastive" else losses.triplet
         return measure(z, f_y, strangers, self.model.params_.margin)
-
-
-class Partners:
-    """Draws for each example another that shares a label with it, most likely a rare one.
-
-    A batch drawn evenly from many examples holds none that share a rare label: nothing would be
-    learned of it.
-    """
-
-    def __init__(self, Y: csr_matrix) -> None:
-        self.Y, self.examples = Y, csr_matrix(Y.T)
-        self.counts = np.diff(self.examples.indptr)
-        # Running sums over all cells of Y: a uniform draw between a row's ends picks a label.
-        self.sums = np.concatenate([[0.0], np.cumsum(1.0 / self.counts[Y.indices])])
-
-    def draw(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A partner of each row that has labels; it may be the row itself."""
-        starts, stops = self.Y.indptr[rows], self.Y.indptr[rows + 1]
-        starts, stops = starts[stops > starts], stops[stops > starts]
-        low, high = self.sums[starts], self.sums[stops]
-        drawn = low + rng.random(len(starts)) * (high - low)
-        cells = np.searchsorted(self.sums, drawn, side="right") - 1
-        labels = self.Y.indices[np.clip(cells, starts, stops - 1)]
-        place = (rng.random(len(labels)) * self.counts[labels]).astype(np.int64)
-        return np.asarray(self.examples.indices[self.examples.indptr[labels] + place])
 
 
 def targets(Y: csr_matrix, vectors: np.ndarray) -> np.ndarray:

@@ -60,8 +60,9 @@ from labelspace.methods.parameters import (
 )
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, unit_array
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser, RowTable
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_tables import RowTable
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.build import build_index, check_search, index_bytes, restore_index
@@ -285,7 +286,7 @@ class GLaS(Method):
 
     def _optimiser(self) -> OptimiserGroup:
         tables = {
-            "encoder": (self.encoder_.first, self.params_.lr),
+            "encoder": (self.encoder_.input_layer, self.params_.lr),
             "labels": (self.table_, self.params_.lr),
         }
         dense = [

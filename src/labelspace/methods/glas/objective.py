@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.nn import losses, regularisers
 from labelspace.nn.encoder import times_scalar, unit
-from labelspace.nn.sampling import Candidates, CandidateSampler
+from labelspace.nn.sampling import Candidates, CandidateSampler, drop_features
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Run
 
@@ -44,11 +44,8 @@ class BatchObjective(Callback):
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         model = self.model
-        X, Y = self.X[batch.rows], self.Y[batch.rows]
-        if model.params_.keep < 1:
-            kept = batch.rng.random(X.nnz, np.float32) < model.params_.keep
-            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
-            X.eliminate_zeros()
+        X = drop_features(self.X[batch.rows], model.params_.keep, batch.rng)
+        Y = self.Y[batch.rows]
         z = model.encoder_(X)
         z = unit(z) if model.params_.unit_inputs else z
         z, Y = self.beside(z, Y, batch.rng)

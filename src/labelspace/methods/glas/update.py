@@ -37,8 +37,8 @@ def grow(model: GLaS, X: csr_matrix, Y: csr_matrix) -> ShapeKeeper:
     """Make room in the model for new labels, and ready it to learn: what it then minimises."""
     before, after = model.counts_, model.counts_.plus(X, Y)
     n_known = len(before.labels)
-    first = np.array(model.encoder_.first.weight)
-    model.encoder_.first = SparseLinear(first, _new_share(before.features, after.features))
+    first = np.array(model.encoder_.input_layer.weight)
+    model.encoder_.input_layer = SparseLinear(first, _new_share(before.features, after.features))
     for tensor in model.encoder_.dense_parameters():
         tensor.requires_grad_()
     known = np.array(model.table_.weight)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labelspace.components.training_data import TrainingData
     from labelspace.nn.autoencoder import Autoencoder
     from labelspace.nn.encoder import Encoder
-    from labelspace.nn.row_tables import OptimiserGroup
+    from labelspace.nn.optimisers import OptimiserGroup
     from labelspace.nn.trainer import Batch
 
 INPUTS = ("raw", "code", "both")
@@ -118,8 +118,7 @@ def _linear(directions: np.ndarray) -> Encoder:
 def _optimiser(autoencoder: Autoencoder) -> OptimiserGroup:
     import torch
 
-    from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
-    from labelspace.nn.trainer import TorchOptimiser
+    from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 
     rows = {name: (table, RATE) for name, table in autoencoder.tables().items()}
     dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=RATE)

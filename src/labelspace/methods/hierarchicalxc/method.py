@@ -33,7 +33,12 @@ from labelspace.classifiers.tree_networks import (
     train_networks,
 )
 from labelspace.classifiers.tree_search import Classifiers, Search, averaged, find_labels
-from labelspace.classifiers.tree_weights import NO_LINEAR, Linear, check_linear, lay_out
+from labelspace.classifiers.tree_weights import (
+    NO_EDGE_WEIGHTS,
+    EdgeWeights,
+    check_edge_weights,
+    lay_out,
+)
 from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
@@ -219,7 +224,7 @@ class HierarchicalXC(Method):
         run: tuple[str, str] = ("", ""),
     ) -> None:
         """All trees and their classifiers; run: its identity and part, for checkpoints."""
-        seen = self.inputs_(X)
+        inputs = self.inputs_(X)
         self.trees_: list[LabelTree] = []
         self.classifiers_: list[Classifiers] = []
         for member in range(self.params_.ensemble):
@@ -242,11 +247,11 @@ class HierarchicalXC(Method):
                 name = f"{run[1]}-tree-{member + 1}-{number + 1}"
                 return kept_blocks(callbacks, name, run[0])
 
-            self.classifiers_.append(self._classifiers(seen, Y, tree, loss, seed, tell, blocks))
+            self.classifiers_.append(self._classifiers(inputs, Y, tree, loss, seed, tell, blocks))
 
     def _classifiers(
         self,
-        seen: csr_matrix,
+        inputs: csr_matrix,
         Y: csr_matrix,
         tree: LabelTree,
         loss: Loss,
@@ -255,12 +260,12 @@ class HierarchicalXC(Method):
         blocks: Callable[[int], Blocks | None],
     ) -> Classifiers:
         C, width = self.params_.C[loss != "logistic"], self.params_.node_hidden
-        linear, networks = NO_LINEAR, NO_NETWORKS
+        linear, networks = NO_EDGE_WEIGHTS, NO_NETWORKS
         if width:
-            networks = train_networks(seen, Y, tree, width=width, loss=loss, C=C, seed=seed)
+            networks = train_networks(inputs, Y, tree, width=width, loss=loss, C=C, seed=seed)
         else:
             weights = train_edges(
-                *(seen, Y, tree),
+                *(inputs, Y, tree),
                 loss=loss, C=C, prune=self.params_.prune, seed=seed, progress=tell, blocks=blocks,
             )  # fmt: skip
             linear = lay_out(tree, weights)
@@ -283,13 +288,13 @@ class HierarchicalXC(Method):
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels and their path probabilities, averaged over the trees."""
-        seen = X if self.params_.inputs == "raw" else self.inputs_(X)
+        inputs = X if self.params_.inputs == "raw" else self.inputs_(X)
         wanted = k if self.params_.ensemble == 1 else max(k, CANDIDATES)
-        found = [self.find(seen, member, wanted)[:2] for member in range(self.params_.ensemble)]
+        found = [self.find(inputs, member, wanted)[:2] for member in range(self.params_.ensemble)]
         return averaged(found, k)
 
     def find(
-        self, seen: csr_matrix, member: int, k: int
+        self, inputs: csr_matrix, member: int, k: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The best labels in one of the trees, for inputs: see `find_labels`."""
         hinge = self._loss_of(member) == "squared_hinge"
@@ -302,7 +307,7 @@ class HierarchicalXC(Method):
             hinge,
             unit,
         )
-        return find_labels(seen, self.classifiers_[member], search, k)
+        return find_labels(inputs, self.classifiers_[member], search, k)
 
     def metadata(self) -> dict[str, Any]:
         return {
@@ -329,13 +334,13 @@ class HierarchicalXC(Method):
             parts = with_prefix(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
             expect(tree.n_labels == self.n_labels_, "a tree has another number of labels")
-            linear, networks = NO_LINEAR, NO_NETWORKS
+            linear, networks = NO_EDGE_WEIGHTS, NO_NETWORKS
             if self.params_.node_hidden:
                 networks = Networks(*(parts[part] for part in Networks._fields))
                 check_networks(networks, tree, width)
             else:
-                linear = Linear(*(parts[part] for part in Linear._fields))
-                check_linear(linear, tree, width)
+                linear = EdgeWeights(*(parts[part] for part in EdgeWeights._fields))
+                check_edge_weights(linear, tree, width)
             self.trees_.append(tree)
             self.classifiers_.append(Classifiers.of(tree, linear, networks))
 

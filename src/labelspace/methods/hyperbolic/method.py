@@ -53,8 +53,8 @@ from labelspace.methods.parameters import (
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.ensemble_trainer import Arrays, MemberTrainer
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
-from labelspace.nn.trainer import TorchOptimiser, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.trainer import TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
@@ -257,7 +257,9 @@ class Hyperbolic(Method):
             with torch.no_grad():  # begin near the centre, as the linear map does
                 encoder.hidden[-1]["length"] *= 0.1
         else:
-            encoder.first.weight *= np.float32(self.params_.map_spread * np.sqrt(self.params_.dim))
+            encoder.input_layer.weight *= np.float32(
+                self.params_.map_spread * np.sqrt(self.params_.dim)
+            )
         labels = rng.standard_normal((Y.shape[1], self.params_.dim), np.float32)
         labels *= np.float32(self.params_.label_spread)
         return Space.fresh(
@@ -269,14 +271,12 @@ class Hyperbolic(Method):
 
     def _optimiser(self, space: Space) -> OptimiserGroup:
         label_rate = self.params_.lr
-        if (
-            self.params_.geometry == "hyperbolic"
-        ):  # so that a step at the centre is as long as a flat one
-            label_rate *= (
-                2.0 * self.params_.dim**0.5 if self.params_.optimiser == "riemannian-adam" else 4.0
-            )
+        if self.params_.geometry == "hyperbolic":
+            # A step at the centre is then as long as a Euclidean one.
+            riemannian = self.params_.optimiser == "riemannian-adam"
+            label_rate *= 2.0 * self.params_.dim**0.5 if riemannian else 4.0
         tables = {
-            "encoder": (space.encoder.first, self.params_.lr),
+            "encoder": (space.encoder.input_layer, self.params_.lr),
             "labels": (space.labels, label_rate),
         }
         parts: dict[str, Any] = {"rows": RowOptimiser(tables)}
@@ -438,7 +438,7 @@ class Hyperbolic(Method):
         self.spaces_ = [self._frozen(member) for member in own]
         self.points_ = [member["points"] for member in own]
         for space, points in zip(self.spaces_, self.points_, strict=True):
-            dim, first = space.encoder.dim, space.encoder.first.weight
+            dim, first = space.encoder.dim, space.encoder.input_layer.weight
             holds = (
                 len(first) == self.n_features_in_
                 and are_numbers(points, self.Y_.shape[0], dim)

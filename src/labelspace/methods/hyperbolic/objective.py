@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace._core.sparse import unit_rows
 from labelspace.methods.hyperbolic.space import Space
 from labelspace.nn import losses
-from labelspace.nn.sampling import CandidateSampler
+from labelspace.nn.sampling import CandidateSampler, Partners, drop_features
 from labelspace.nn.trainer import Batch
 from labelspace.search.geometry.points import ExactNeighbours
 
@@ -34,28 +33,32 @@ class BatchObjective:
     def __init__(self, model: Hyperbolic, space: Space, X: csr_matrix, Y: csr_matrix) -> None:
         self.model, self.space, self.X, self.Y = model, space, X, Y
         self.sampler = CandidateSampler(Y, model.params_.negatives, model.params_.n_negatives)
-        self.partners = (
-            Partners(Y, model.params_.partners) if model.params_.examples_weight > 0 else None
-        )
+        self.partners = None
+        if model.params_.examples_weight > 0:
+            counts = np.maximum(np.bincount(Y.indices, minlength=Y.shape[1]), 1)
+            self.partners = Partners(Y, 1.0 / np.sqrt(counts), model.params_.partners)
+            self.unit_labels = unit_rows(Y)
 
     def __call__(self, batch: Batch) -> Tensor:
         model, rows = self.model, batch.rows
         if self.partners is not None:
             rows = np.concatenate([rows, self.partners.draw(rows, batch.rng)])
-        X = self.X[rows]
-        if model.params_.keep < 1:
-            kept = batch.rng.random(X.nnz, np.float32) < model.params_.keep
-            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
-            X.eliminate_zeros()
+        X = drop_features(self.X[rows], model.params_.keep, batch.rng)
         points = self.space.examples(self.space.encoder(X))
         examples, others = points[: len(batch.rows)], points[len(batch.rows) :]
         loss = self._to_labels(examples, self.Y[batch.rows], batch.rng)
         if self.partners is not None:
-            shared = self.partners.similarities(batch.rows, rows[len(batch.rows) :])
-            loss = loss + model.params_.examples_weight * self._to_examples(
-                examples, others, shared
-            )
+            shared = self._similarities(batch.rows, rows[len(batch.rows) :])
+            apart = self._to_examples(examples, others, shared)
+            loss = loss + model.params_.examples_weight * apart
         return loss
+
+    def _similarities(self, rows: np.ndarray, partners: np.ndarray) -> Tensor:
+        """(rows, partners) cosines of labels; 0 between a row and itself as its partner."""
+        cosines = (self.unit_labels[rows] @ self.unit_labels[partners].T).toarray()
+        alone = np.flatnonzero(rows == partners)
+        cosines[alone, alone] = 0.0
+        return torch.from_numpy(cosines)
 
     def _to_labels(self, examples: Tensor, Y: csr_matrix, rng: np.random.Generator) -> Tensor:
         """-log of exp(-alpha d(r, l)) over the sum of it and the negatives, mean over labels l."""
@@ -88,74 +91,5 @@ class BatchObjective:
         logits = -self.model.params_.alpha * self.space.distances(examples, others)
         logits = logits.masked_fill(as_similar, -torch.inf)
         gaps = torch.logsumexp(logits, dim=1) - logits[own, own]
-        loss: torch.Tensor = gaps[partnered].sum() / n
+        loss: Tensor = gaps[partnered].sum() / n
         return loss
-
-
-class Partners:
-    """For an example, another that shares labels with it: the most similar of a few drawn.
-
-    A draw takes a label of the example, rare ones sooner, and an example that has it. The best of
-    many draws comes near to the nearest neighbour by label cosine, at no cost before training.
-    """
-
-    def __init__(self, Y: csr_matrix, draws: int) -> None:
-        self.Y, self.draws = Y, draws
-        self.with_label = csr_matrix(Y.T)
-        self.unit = unit_rows(Y)
-        counts = np.maximum(np.diff(self.with_label.indptr), 1)
-        self.rarity = 1.0 / np.sqrt(counts)
-
-    def draw(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A partner for each row; the row itself where no other was found."""
-        found = rows.copy()
-        chances = rng.random((len(rows), self.draws, 2))
-        _draw(
-            *(rows, self.Y.indptr, self.Y.indices),
-            *(self.with_label.indptr, self.with_label.indices, self.rarity, chances, found),
-        )
-        return found
-
-    def similarities(self, rows: np.ndarray, others: np.ndarray) -> Tensor:
-        """(rows, others) cosines of label vectors; 0 between a row and itself as its partner."""
-        cosines = (self.unit[rows] @ self.unit[others].T).toarray()
-        alone = np.flatnonzero(rows == others)
-        cosines[alone, alone] = 0.0
-        return torch.from_numpy(cosines)
-
-
-@njit(cache=True, nogil=True)
-def _draw(rows, indptr, indices, t_indptr, t_indices, rarity, chances, found):  # type: ignore[no-untyped-def]
-    for place in range(len(rows)):
-        row, best = rows[place], 0.0
-        start, stop = indptr[row], indptr[row + 1]
-        total = 0.0
-        for cell in range(start, stop):
-            total += rarity[indices[cell]]
-        for draw in range(chances.shape[1] if stop > start else 0):
-            left, cell = chances[place, draw, 0] * total, start
-            while cell < stop - 1 and left >= rarity[indices[cell]]:
-                left -= rarity[indices[cell]]
-                cell += 1
-            label = indices[cell]
-            having = t_indptr[label + 1] - t_indptr[label]
-            other = t_indices[t_indptr[label] + int(chances[place, draw, 1] * having)]
-            similarity = _overlap(indices[start:stop], indices[indptr[other] : indptr[other + 1]])
-            if other != row and similarity > best:
-                best, found[place] = similarity, other
-
-
-@njit(cache=True, nogil=True)
-def _overlap(one, other):  # type: ignore[no-untyped-def]
-    """Cosine of two sorted sets."""
-    a, b, shared = 0, 0, 0
-    while a < len(one) and b < len(other):
-        if one[a] == other[b]:
-            shared += 1
-            a += 1
-            b += 1
-        elif one[a] < other[b]:
-            a += 1
-        else:
-            b += 1
-    return shared / np.sqrt(len(one) * len(other))

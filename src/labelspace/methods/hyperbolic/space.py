@@ -7,7 +7,6 @@ sphere, or left as it is. Everything else of the method is the same for all thre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from labelspace.nn import poincare
 from labelspace.nn.encoder import Encoder, unit, unit_array
-from labelspace.nn.riemannian import (
+from labelspace.nn.row_rules import (
     BallAdam,
     BallGradient,
     GradientLinear,
@@ -55,7 +54,9 @@ class Space:
     ) -> Space:
         """With tables that move by the rule of the optimiser."""
         if optimiser == "sgd":
-            encoder.first = GradientLinear(encoder.first.weight, encoder.first.row_lr_scale)
+            encoder.input_layer = GradientLinear(
+                encoder.input_layer.weight, encoder.input_layer.row_lr_scale
+            )
         table: RowTable
         if geometry == "hyperbolic":
             table = _BALL_TABLES[optimiser](first_labels)
@@ -75,7 +76,7 @@ class Space:
             return unit(free) if self.geometry == "spherical" else free
         if self.into == "exp":
             return poincare.exponential(torch.zeros_like(free), free)
-        return metric_scaled(poincare.project(free))
+        return poincare.metric_scaled(poincare.project(free))
 
     def label_rows(self, rows: Tensor) -> Tensor:
         """Rows of the label table as points of the geometry; those of the ball are its points."""
@@ -110,24 +111,3 @@ class Space:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**self.encoder.arrays(), "labels": self.labels.weight}
-
-
-class _MetricScaled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, points: Tensor) -> Tensor:
-        ctx.save_for_backward(points)
-        return points.clone()
-
-    @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> Tensor:
-        (points,) = ctx.saved_tensors
-        return outer / poincare.factor(points).square()
-
-
-def metric_scaled(points: Tensor) -> Tensor:
-    """The points themselves; gradients through them are divided by the squared metric factor.
-
-    So section 2.5 of the paper updates theta.
-    """
-    scaled: Tensor = _MetricScaled.apply(points)  # type: ignore[no-untyped-call]  # untyped in torch
-    return scaled

@@ -22,8 +22,8 @@ from labelspace.nn.autoencoder import (
     restore_decoder,
 )
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser, RowTable
-from labelspace.nn.trainer import TorchOptimiser
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_tables import RowTable
 
 DENSE_PACE = 0.02  # dense layers see every example, and need smaller steps than rows
 SHORT = 0.1  # rows of features begin so much shorter: what is random in them is only noise
@@ -102,7 +102,7 @@ class Network:
     ) -> Network:
         """log_odds: of each label, where its bias begins; pace: see `Encoder.fresh`."""
         inputs = Autoencoder.fresh(n_features, layers.inputs, rng, row_lr_scale=row_lr_scale)
-        inputs.encoder.first.weight *= np.float32(SHORT)
+        inputs.encoder.input_layer.weight *= np.float32(SHORT)
         outputs = Autoencoder.fresh(len(log_odds), layers.outputs, rng)
         outputs.decoder.table.weight[:, -1] = log_odds
         widths = (layers.inputs[-1], *layers.regressor, layers.outputs[-1])
@@ -120,13 +120,13 @@ class Network:
     def tables(self, alpha: float, beta: float) -> dict[str, RowTable]:
         """What a batch trains by rows; what has no weight in the loss stays as it is."""
         tables = {
-            "features in": self.inputs.encoder.first,
+            "features in": self.inputs.encoder.input_layer,
             "labels out": self.outputs.decoder.table,
         }
         if alpha > 0:
             tables["features out"] = self.inputs.decoder.table
         if beta > 0:
-            tables["labels in"] = self.outputs.encoder.first
+            tables["labels in"] = self.outputs.encoder.input_layer
         return tables
 
     def dense_parameters(self) -> list[torch.Tensor]:

@@ -12,7 +12,7 @@ from labelspace._core.sparse import unit_rows
 from labelspace.methods.neuralxc.network import Network
 from labelspace.nn.autoencoder import Zeros
 from labelspace.nn.losses import binary_loss, sigmoid_of
-from labelspace.nn.sampling import Candidates, CandidateSampler
+from labelspace.nn.sampling import Candidates, CandidateSampler, drop_features
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Run
 
@@ -59,7 +59,7 @@ class BatchObjective(Callback):
         rng: np.random.Generator,
     ) -> torch.Tensor:
         model, decoder = self.model, network.outputs.decoder
-        codes = network.inputs.encoder(dropped(X, model.params_.keep, rng))
+        codes = network.inputs.encoder(drop_features(X, model.params_.keep, rng))
         vectors = decoder.table.rows(candidates.labels)
         rows = torch.from_numpy(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)))
         columns = torch.from_numpy(candidates.columns(Y.indices))
@@ -84,14 +84,3 @@ def label_reconstruction(
     ones = found[rows, columns]
     zeros = (found.square() * weights).sum(1).sum() - (ones.square() * weights[columns]).sum()
     return (zeros + (1.0 - ones).square().sum()) / len(found)
-
-
-def dropped(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_matrix:
-    """X with a share of its non-zeros kept, and these raised to make up for the others."""
-    if keep == 1:
-        return X
-    kept = rng.random(X.nnz, np.float32) < keep
-    noisy = X.copy()
-    noisy.data = np.where(kept, X.data / np.float32(keep), np.float32(0.0))
-    noisy.eliminate_zeros()
-    return noisy

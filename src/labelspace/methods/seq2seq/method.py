@@ -67,7 +67,8 @@ from labelspace.methods.seq2seq.model import (
 from labelspace.methods.seq2seq.objective import WritingObjective
 from labelspace.methods.seq2seq.outputs import Outputs, plan_outputs
 from labelspace.metrics.ranking import measure
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import TorchOptimiser
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch

@@ -67,8 +67,8 @@ from labelspace.methods.treespace.vectors import (
     TreeVectors,
 )
 from labelspace.metrics.ranking import measure
-from labelspace.nn.row_tables import OptimiserGroup, RowOptimiser
-from labelspace.nn.trainer import TorchOptimiser, Trainer, TrainingTask
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import listeners
 from labelspace.runs.history import watch
@@ -253,7 +253,7 @@ class TreeSpace(Method):
         self.history_ = trainer.run(learner, X.shape[0])
 
     def _optimiser(self) -> OptimiserGroup:
-        tables = {"encoder": self.encoder_.trunk.first, **self.vectors_.tables()}
+        tables = {"encoder": self.encoder_.trunk.input_layer, **self.vectors_.tables()}
         dense = [
             {"params": [self.scale_], "lr": 0.01},
             {"params": [self.bias_], "lr": self.params_.lr},

@@ -25,6 +25,7 @@ from torch import Tensor
 from labelspace.methods.treespace.vectors import Step
 from labelspace.nn.encoder import times_scalar
 from labelspace.nn.losses import sigmoid_of, softplus_of, with_gradient
+from labelspace.nn.sampling import drop_features, inclusion_chance
 from labelspace.nn.trainer import Batch
 
 if TYPE_CHECKING:
@@ -53,11 +54,8 @@ class TreeObjective:
 
     def __call__(self, batch: Batch) -> Tensor:
         model = self.model
-        X, above = self.X[batch.rows], self.above[batch.rows]
-        if model.params_.keep < 1:
-            kept = batch.rng.random(X.nnz, np.float32) < model.params_.keep
-            X.data = np.where(kept, X.data / np.float32(model.params_.keep), np.float32(0.0))
-            X.eliminate_zeros()
+        X = drop_features(self.X[batch.rows], model.params_.keep, batch.rng)
+        above = self.above[batch.rows]
         points = model.encoder_(X)
         truth = _Truth(above)
         chosen, inclusion = self._candidates(truth.nodes, len(batch.rows), batch.rng)
@@ -88,8 +86,7 @@ class TreeObjective:
             below = down.indices[down.indptr[node] : down.indptr[node + 1]]
             drawn = self.model.params_.n_negatives / self.fan[node]
             pieces.append(below[rng.random(len(below)) < drawn])
-            in_batch = 1.0 - (1.0 - self.share[below]) ** n
-            odds[below] = in_batch + (1.0 - in_batch) * drawn
+            odds[below] = inclusion_chance(self.share[below], n, drawn)
         chosen = self.model.vectors_.with_ancestors(np.unique(np.concatenate(pieces)))
         return chosen, odds[chosen]
 

@@ -24,7 +24,8 @@ from torch.nn.functional import embedding
 from labelspace.methods.treespace.geometry import Geometry
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.nn.encoder import TINY, Encoder, unit_array
-from labelspace.nn.row_tables import RowTable, SparseLinear, sparse_times_dense
+from labelspace.nn.products import dense_times_dense
+from labelspace.nn.row_tables import RowTable, SparseLinear
 
 Projections = Literal["node", "low-rank", "shared"]
 RANK = 4
@@ -346,7 +347,7 @@ class LevelEncoder:
         for start in range(0, X.shape[0], ENCODED_AT_A_TIME):
             rows = slice(start, start + ENCODED_AT_A_TIME)
             trunk[rows] = self.trunk.encode(X[rows])
-            found[rows] = sparse_times_dense(csr_matrix(trunk[rows]), heads)
+            found[rows] = dense_times_dense(trunk[rows], heads)
         return trunk, found
 
     def _parts(self) -> list[slice]:
