@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from labelspace._core.suggest import did_you_mean
 from labelspace.errors import ParameterError
 
 Kind = Literal["integer", "number", "flag", "choice", "layers", "text"]
@@ -171,8 +171,5 @@ SEED = integer("seeds every random choice; the same seed gives the same model", 
 def unknown(name: str, what: str, known: Iterable[str]) -> str:
     """A sentence for a name that does not exist, with the nearest one that does."""
     names = sorted(known)
-    by_lower_case = {each.lower(): each for each in names}
-    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
-    if near:
-        return f"no {what} {name!r}; did you mean {by_lower_case[near[0]]!r}?"
-    return f"no {what} {name!r}; there are: {', '.join(names)}"
+    end = did_you_mean(name, names) or f"; there are: {', '.join(names)}"
+    return f"no {what} {name!r}{end}"
