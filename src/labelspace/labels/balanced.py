@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.random64 import GOLDEN, mix
 from labelspace._core.sparse import unit_rows
 from labelspace._core.threads import cores, parallel_blocks
 
@@ -132,11 +133,7 @@ def _split_ranges(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _mixed(random):  # type: ignore[no-untyped-def]
-    """splitmix64: neighbouring numbers give unrelated ones."""
-    random += np.uint64(0x9E3779B97F4A7C15)
-    random = (random ^ (random >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    random = (random ^ (random >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return random ^ (random >> np.uint64(31))
+    return mix(random + GOLDEN)
 
 
 @njit(cache=True, nogil=True)

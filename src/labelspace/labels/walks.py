@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.random64 import GOLDEN, mix
 from labelspace._core.threads import parallel_blocks
 from labelspace.errors import InputError, ParameterError
 
@@ -82,22 +83,13 @@ def _row_sums(graph: csr_matrix) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mix(state):  # type: ignore[no-untyped-def]
-    """The output function of SplitMix64 (Steele et al. 2014): 64 bits that look random."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
-@njit(cache=True, nogil=True, inline="always")
 def _source(seed, number):  # type: ignore[no-untyped-def]
     """Where the random source of a walk begins; mixed twice, so that near numbers lie apart."""
-    return _mix(_mix(seed + np.uint64(0x9E3779B97F4A7C15)) ^ (number + np.uint64(1)))
+    return mix(mix(seed + GOLDEN) ^ (number + np.uint64(1)))
 
 
 @njit(cache=True, nogil=True)
 def _walk_evenly(seed, first, indptr, indices, walks):  # type: ignore[no-untyped-def]
-    step = np.uint64(0x9E3779B97F4A7C15)
     states = np.empty(len(walks), np.uint64)
     nodes = walks[:, 0].copy()
     for row in range(len(walks)):
@@ -105,24 +97,23 @@ def _walk_evenly(seed, first, indptr, indices, walks):  # type: ignore[no-untype
     # All walks take a step before any takes the next: they wait for memory at the same time.
     for place in range(1, walks.shape[1]):
         for row in range(len(walks)):
-            states[row] += step
+            states[row] += GOLDEN
             begin = indptr[nodes[row]]
             degree = np.uint64(indptr[nodes[row] + 1] - begin)
             # High half of a 32 x 32 bit product: a choice among `degree` without division.
-            chosen = ((_mix(states[row]) >> np.uint64(32)) * degree) >> np.uint64(32)
+            chosen = ((mix(states[row]) >> np.uint64(32)) * degree) >> np.uint64(32)
             nodes[row] = indices[begin + np.int64(chosen)]
             walks[row, place] = nodes[row]
 
 
 @njit(cache=True, nogil=True)
 def _walk_weighted(seed, first, indptr, indices, bounds, walks):  # type: ignore[no-untyped-def]
-    step = np.uint64(0x9E3779B97F4A7C15)
     for row in range(len(walks)):
         state = _source(seed, first + np.uint64(row))
         node = walks[row, 0]
         for place in range(1, walks.shape[1]):
-            state += step
-            wanted = np.float64(_mix(state) >> np.uint64(11)) * 2.0**-53
+            state += GOLDEN
+            wanted = np.float64(mix(state) >> np.uint64(11)) * 2.0**-53
             low, high = indptr[node], indptr[node + 1] - 1
             while low < high:  # the first edge whose share ends above `wanted`
                 middle = (low + high) // 2
