@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.threads import cores
+from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent_loops import Examples, Rule, Scratch, solve_block
 from labelspace.errors import CheckpointError, InputError
 
@@ -155,15 +154,16 @@ def _over_tasks(
     """Blocks of tasks over all cores, their weights put together in order."""
     own = threading.local()
 
-    def work(start: int) -> tuple[np.ndarray, ...]:
+    def work(start: int, stop: int) -> None:
         if not hasattr(own, "scratch"):
             own.scratch = Scratch.fresh(n_weights, longest)
-        return block(start, min(start + _TASKS_AT_A_TIME, n_tasks), own.scratch)
+        done[start] = block(start, stop, own.scratch)
 
-    with ThreadPoolExecutor(cores()) as pool:
-        done = list(pool.map(work, range(0, n_tasks, _TASKS_AT_A_TIME)))
+    done: dict[int, tuple[np.ndarray, ...]] = {}
+    parallel_blocks(n_tasks, work, block=_TASKS_AT_A_TIME)
+    parts = [done[start] for start in sorted(done)]
     none = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-    counts, indices, data = (np.concatenate(part) for part in zip(none, *done, strict=True))
+    counts, indices, data = (np.concatenate(part) for part in zip(none, *parts, strict=True))
     indptr = np.concatenate([[0], np.cumsum(counts)])
     weights = csr_matrix((data, indices, indptr), shape=(n_tasks, n_weights), copy=False)
     weights.sort_indices()
