@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import rows_of
+
 _SHOWN, _SHOWN_IN_HTML = 5, 20  # rows that a repr holds
 
 
@@ -66,7 +68,7 @@ class Ranking:
     @classmethod
     def from_sparse(cls, scores: csr_matrix, k: int) -> Ranking:
         """The k largest stored values of each row; ties go to the smaller label."""
-        rows = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
+        rows = rows_of(scores)
         order = np.lexsort((scores.indices, -scores.data, rows))
         place = np.arange(len(rows)) - scores.indptr[rows]
         kept = place < k

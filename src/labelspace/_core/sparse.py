@@ -107,9 +107,17 @@ def hits_of(Y: csr_matrix, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.asarray(np.asarray(Y[rows, labels]).ravel() > 0)
 
 
+def rows_of(matrix: csr_matrix) -> np.ndarray:
+    """Return the row of each stored value, (nnz,) int64."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
 def unit_rows(matrix: csr_matrix) -> csr_matrix:
-    """Each row divided by its length; empty rows stay. (scikit-learn's refuses zero rows of input
-    and spends more on checks than a single query takes.)"""
+    """Return the matrix with each row divided by its length; rows of zeros stay.
+
+    scikit-learn's `normalize` refuses a matrix without rows, and its checks alone take longer than
+    a single query.
+    """
     from labelspace._core.sparse_loops import scale_rows  # numba, which reading data does without
 
     data = np.empty(len(matrix.data), np.float32)

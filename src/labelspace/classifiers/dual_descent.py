@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import rows_of
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent_loops import Examples, Rule, Scratch, solve_block
 from labelspace.errors import CheckpointError, InputError
@@ -117,7 +118,7 @@ def solve_all(X: csr_matrix, Y: csr_matrix, **settings: Any) -> csr_matrix:
 
 def _examples(X: csr_matrix, bias: float) -> Examples:
     indptr, data = _fixed(X.indptr, np.int64), _fixed(X.data, np.float32)
-    row_of = np.repeat(np.arange(X.shape[0]), np.diff(indptr))
+    row_of = rows_of(X)
     squares = np.bincount(row_of, np.square(data, dtype=np.float64), X.shape[0]) + bias * bias
     # Unsigned, since numba asks of every signed index whether it counts from the end.
     indices = _fixed(X.indices, np.int32).view(np.uint32)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.sparse import rows_of
 from labelspace.errors import InputError, NotFittedError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 
@@ -240,6 +241,6 @@ def _count_block(
 
 
 def _scale_rows_to_length_1(matrix: csr_matrix) -> None:
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    rows = rows_of(matrix)
     squares = np.bincount(rows, weights=matrix.data.astype(np.float64) ** 2)
     matrix.data /= np.sqrt(squares).astype(np.float32)[rows]

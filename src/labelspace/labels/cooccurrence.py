@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix, identity, vstack
 
+from labelspace._core.sparse import rows_of
 from labelspace.errors import InputError, ParameterError
 
 Kind = Literal["arithmetic", "geometric", "jaccard", "pmi"]
@@ -133,7 +134,7 @@ def _thinned(Y: csr_matrix, most: int, seed: int) -> csr_matrix:
     lengths = np.diff(Y.indptr)
     if not (lengths > most).any():
         return csr_matrix((np.ones(Y.nnz, np.float32), Y.indices, Y.indptr), shape=Y.shape)
-    row_of = np.repeat(np.arange(Y.shape[0]), lengths)
+    row_of = rows_of(Y)
     shuffled = np.lexsort((np.random.default_rng(seed).random(Y.nnz), row_of))
     place_in_row = np.arange(Y.nnz) - Y.indptr[row_of]
     kept = np.sort(shuffled[place_in_row < most])

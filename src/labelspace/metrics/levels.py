@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import checked_labels
+from labelspace._core.sparse import checked_labels, rows_of
 from labelspace.data.levels import Levels
 from labelspace.errors import InputError
 from labelspace.metrics.ranking import RankedLabels
@@ -193,7 +193,7 @@ def _among(matrix: csr_matrix, columns: np.ndarray) -> csr_matrix:
 
 def _best(ends: csr_matrix, nothing: np.ndarray) -> csr_matrix:
     """(n, labels) a one at the largest value of each row, unless `nothing` is larger."""
-    rows = np.repeat(np.arange(ends.shape[0]), np.diff(ends.indptr))
+    rows = rows_of(ends)
     # Within a row by falling value; equal values by label, so that the order of input is no matter.
     order = np.lexsort((ends.indices, -ends.data, rows))
     filled = np.flatnonzero(np.diff(ends.indptr))

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import checked_labels
+from labelspace._core.sparse import checked_labels, rows_of
 from labelspace.data.stats import label_bands
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
@@ -119,7 +119,7 @@ class _Case:
     def within(self, among: np.ndarray) -> _Case:
         """The rows that have true labels among these, with only these as truth and as hits."""
         cells = among[self.truth.indices]
-        n_true = np.bincount(_rows(self.truth)[cells], minlength=len(self.hits))
+        n_true = np.bincount(rows_of(self.truth)[cells], minlength=len(self.hits))
         rows = n_true > 0
         indptr = np.concatenate(([0], np.cumsum(n_true[rows])))
         parts = (self.truth.data[cells], self.truth.indices[cells], indptr)
@@ -181,7 +181,7 @@ class _Case:
 def _hits(labels: np.ndarray, truth: csr_matrix) -> np.ndarray:
     """Which cells of a ranking name a true label, by one search among (row, label) keys."""
     width = max(truth.shape[1], int(labels.max(initial=-1)) + 1)
-    known = _rows(truth) * width + truth.indices
+    known = rows_of(truth) * width + truth.indices
     asked = np.arange(len(labels), dtype=np.int64)[:, None] * width + labels
     places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
     return np.asarray((known[places] == asked) & (labels >= 0))
@@ -192,7 +192,7 @@ def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:
     order = np.argsort(-weights, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    rows = _rows(truth)
+    rows = rows_of(truth)
     keys = np.sort(rows * len(order) + rank[truth.indices])
     place = np.arange(len(keys)) - truth.indptr[rows]
     kept = place < k
@@ -204,11 +204,6 @@ def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:
 def _discounted(gains: np.ndarray, discounts: np.ndarray) -> np.ndarray:
     """Each row's gains, weighted by their place."""
     return np.asarray(gains @ discounts[: gains.shape[1]])
-
-
-def _rows(matrix: csr_matrix) -> np.ndarray:
-    """The row of each non-zero."""
-    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
 
 def _n_distinct(labels: np.ndarray) -> int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import kept_count
 from labelspace.errors import ParameterError
 from labelspace.search.cells import CellNeighbours, choose_probes
@@ -47,7 +47,7 @@ class LiftedNeighbours(NeighbourIndex):
         self.index, self.wide = index, wide
 
     def state(self) -> dict[str, np.ndarray]:
-        inner = {f"inner.{name}": array for name, array in self.index.state().items()}
+        inner = prefixed("inner.", self.index.state())
         return {**inner, "wide": np.array([self.wide]), "lift_recall": np.array([self.recall])}
 
     @classmethod

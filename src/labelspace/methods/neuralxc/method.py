@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import joined_parts, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, unit_rows
 from labelspace.components.holdout import parts_of
@@ -212,11 +212,7 @@ class NeuralXC(Method):
                 return float(trainer.progress.epoch - self.pretrain)
             return measure(self.metric, self._rank_exactly(valid[0], 5), valid[1], Y)
 
-        tensors = {
-            f"{number}.{name}": tensor
-            for number, network in enumerate(networks)
-            for name, tensor in network.tensors().items()
-        }
+        tensors = joined_parts({str(n): network.tensors() for n, network in enumerate(networks)})
         adam = optimiser(networks, self.lr, self._label_pace(Y.shape[1]), self.alpha, self.beta)
         learner = TrainingTask(tensors, objective, adam, None if valid is None else score)
         return trainer.run(learner, X.shape[0])
@@ -301,8 +297,7 @@ class NeuralXC(Method):
         parts["index"] = self.blend_.index.state()
         if self.blend_.voters is not None:
             parts["voters"] = self.blend_.voters.state()
-        arrays = {f"{part}.{name}": a for part, own in parts.items() for name, a in own.items()}
-        return {**arrays, "blend": self.blend_.numbers}
+        return {**joined_parts(parts), "blend": self.blend_.numbers}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         first = {name.partition(".")[0] for name in arrays}
