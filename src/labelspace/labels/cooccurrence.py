@@ -61,12 +61,8 @@ class CooccurrenceTarget:
         self.U.sort_indices()
         _measure_in_place(self.U, np.maximum(counts, 1), max(Y.shape[0], 1), MEASURES[kind])
 
-    def submatrix(self, labels: np.ndarray) -> np.ndarray:
-        """U[labels, labels] as a dense float32 array; labels may repeat."""
-        return np.asarray(self.sparse_submatrix(labels).toarray())
-
     def sparse_submatrix(self, labels: np.ndarray) -> csr_matrix:
-        """The same as CSR, many times smaller and faster to multiply by where labels are many."""
+        """Return U[labels, labels] as CSR; labels may repeat."""
         if len(labels) and not 0 <= labels.min() <= labels.max() < self.U.shape[0]:
             raise InputError(f"labels must be numbers from 0 to {self.U.shape[0] - 1}")
         distinct, place = np.unique(labels, return_inverse=True)
@@ -88,15 +84,6 @@ class CooccurrenceTarget:
         block = block[place][:, place]
         block.sort_indices()
         return block
-
-    @staticmethod
-    def memory_bytes(Y: csr_matrix, max_labels_per_row: int = 100) -> int:
-        """Upper bound of what building and keeping U takes: as if no two rows shared a pair."""
-        lengths = np.minimum(np.diff(Y.indptr), max_labels_per_row).astype(np.int64)
-        # 4 bytes of value and at most 8 of index a cell.
-        n_labels = int(Y.shape[1])
-        cells = min(int(np.square(lengths).sum()) + n_labels, n_labels**2)
-        return 12 * cells + 8 * (n_labels + 1)
 
 
 # Each measure takes the shares of all examples that carry both labels, the one, and the other.

@@ -5,7 +5,6 @@ Whatever is wrong with a file, or with the disk, is a CheckpointError of one sen
 
 from __future__ import annotations
 
-import glob
 import json
 import logging
 import threading
@@ -28,18 +27,11 @@ Arrays = Mapping[str, np.ndarray]
 
 def write_checkpoint(path: Path, arrays: Arrays, facts: Mapping[str, Any]) -> None:
     """Replace the file whole, or leave what was there and raise CheckpointError."""
-    from safetensors import SafetensorError
-
     text = json.dumps(facts)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
-        try:
-            write_arrays(path, arrays, {"run": text, "checksum": _checksum(arrays, text)})
-        except BaseException:
-            _sweep(path)
-            raise
-    except (OSError, SafetensorError, LabelspaceError) as error:
+        write_arrays(path, arrays, {"run": text, "checksum": _checksum(arrays, text)})
+    except (OSError, LabelspaceError) as error:
         raise CheckpointError(
             f"the checkpoint {path} cannot be written: {_reason(error)}"
         ) from error
@@ -182,9 +174,3 @@ def _checksum(arrays: Arrays, text: str) -> str:
 
 def _reason(error: BaseException) -> str:
     return str((isinstance(error, OSError) and error.strerror) or error)
-
-
-def _sweep(path: Path) -> None:
-    """Remove drafts of this file that a killed or failed write left behind."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        left.unlink(missing_ok=True)
