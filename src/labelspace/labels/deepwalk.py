@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.dense import unit_array
 from labelspace._core.threads import cores
 from labelspace.errors import MissingExtraError
 from labelspace.labels.walks import RandomWalks
@@ -55,8 +56,7 @@ def deepwalk(
             epochs=1,
         )
         vectors[model.wv.index_to_key] = model.wv.vectors
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-    return vectors
+    return unit_array(vectors)
 
 
 def deepwalk_bytes(n_labels: int, dim: int) -> int:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.dense import unit_array as unit_array
 from labelspace._core.threads import parallel_blocks
 from labelspace.nn.row_tables import SparseLinear, sparse_times_dense
 
@@ -210,25 +211,9 @@ def principal_directions(points: np.ndarray, dim: int) -> np.ndarray:
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
-    """Rows of length 1; rows of zeros stay, and have no gradient: theirs has no direction."""
+    """Return rows of length 1; rows of zeros stay, and have no gradient: theirs has no direction.
+
+    The same for arrays is `unit_array`.
+    """
     lengths: torch.Tensor = rows.norm(dim=1, keepdim=True)
     return rows / lengths.masked_fill(lengths < TINY, torch.inf)
-
-
-def unit_array(rows: np.ndarray) -> np.ndarray:
-    """The same for arrays."""
-    scaled = np.empty(rows.shape, np.float32)
-    _scale_rows(rows, scaled)
-    return scaled
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _scale_rows(rows, scaled):  # type: ignore[no-untyped-def]
-    """Compiled: of a single row, numpy's calls take longer than what they do."""
-    for row in range(len(rows)):
-        square = np.float32(0.0)
-        for value in rows[row]:
-            square += value * value
-        factor = 1.0 / max(np.sqrt(square), np.float32(TINY))
-        for j in range(rows.shape[1]):
-            scaled[row, j] = factor * rows[row, j]

@@ -17,6 +17,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import kept_count
+from labelspace._core.dense import unit_array
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
@@ -297,8 +298,8 @@ def k_means(vectors: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
         # A centre that lost all its rows begins anew at one of them.
         lost = np.flatnonzero(np.bincount(cluster_of, minlength=n_clusters) == 0)
         sums[lost] = rows[rng.choice(size, len(lost), replace=False)]
-        centres = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
-    return np.ascontiguousarray(centres, np.float32)
+        centres = unit_array(sums)
+    return centres
 
 
 def assign(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
