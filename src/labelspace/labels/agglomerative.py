@@ -21,13 +21,20 @@ _UNITS = 1 << 30
 
 
 def agglomerate(graph: csr_matrix, link: Link) -> np.ndarray:
-    """Parents in the forest that merging the two most similar clusters again and again leaves.
+    """Return the parents in the forest of repeatedly merging the two most similar clusters.
 
-    graph  symmetric, without a diagonal, similarities from 0 to 2**20
-    link   "complete": clusters are as alike as their least similar pair of members, so those merge
-           whose members are all alike; "average": as the mean over all pairs
+    Parameters
+    ----------
+    graph : csr_matrix of shape (n, n)
+        Similarities from 0 to 2**20, symmetric, without a diagonal.
+    link : {"complete", "average"}
+        The similarity of two clusters: that of their least similar pair of members, or the mean
+        over all pairs.
 
-    Nodes 0 to n - 1 are those of the graph, later ones the merged clusters; roots have -1.
+    Returns
+    -------
+    ndarray
+        Nodes 0 to n - 1 are those of the graph, later ones the merged clusters; roots have -1.
     """
     n = graph.shape[0]
     whole = bool(np.all(graph.data == np.rint(graph.data)))

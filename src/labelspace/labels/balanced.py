@@ -20,7 +20,7 @@ GAIN = 1e-4  # relative, of the objective: less ends 2-means
 
 
 def label_centroids(X: csr_matrix, Y: csr_matrix) -> csr_matrix:
-    """Directions of the labels, (labels, features): the sums of their examples' unit vectors."""
+    """Return the unit sums of the unit vectors of each label's examples, (labels, features)."""
     return unit_rows(csr_matrix(Y.T) @ unit_rows(X))
 
 
@@ -29,8 +29,8 @@ def split_balanced(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Split all items into at most `fanout` parts, these again, until a part has `most` items.
 
-    Returns the parent of each part, part 0 being the whole with parent -1, and the part in which
-    each item ends. With `at_random`, vectors do not matter.
+    Returns the parent of each part, part 0 being the whole with parent -1, and the last part of
+    each item. With `at_random`, vectors do not matter.
     """
     n = vectors.shape[0]
     order = np.arange(n)

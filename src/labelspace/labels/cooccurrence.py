@@ -24,7 +24,23 @@ CELLS_AT_A_TIME = 1 << 20  # bounds the float64 scratch of `_measure_in_place`
 class CooccurrenceTarget:
     """The sparse matrix U that the Gram matrix of the label vectors should resemble.
 
-    U  CSR (labels, labels), symmetric, float32; 1 on the diagonal, unused labels included
+    Parameters
+    ----------
+    Y : csr_matrix of shape (examples, labels)
+        Ones.
+    kind : {"arithmetic", "geometric", "jaccard", "pmi"}
+        The similarity of labels i and j, with F(i|j) = A_ij / A_jj: the mean of F(i|j) and F(j|i),
+        as in the paper; their geometric mean; A_ij / (A_ii + A_jj - A_ij); normalised pointwise
+        mutual information, negative values as 0.
+    max_labels_per_row : int
+        A row of l labels has l^2 pairs. Of longer rows that many labels are drawn by `seed`, and
+        weighted so that expected counts stay the same; pairs in few long rows may be missed.
+    seed : int
+
+    Attributes
+    ----------
+    U : csr_matrix of shape (labels, labels)
+        Symmetric, float32; 1 on the diagonal, unused labels included.
     """
 
     def __init__(
@@ -35,17 +51,6 @@ class CooccurrenceTarget:
         max_labels_per_row: int = 100,
         seed: int = 0,
     ) -> None:
-        """
-        Y                   CSR (examples, labels) of ones
-        kind                how alike labels i and j are, with F(i|j) = A_ij / A_jj:
-                            "arithmetic"  mean of F(i|j) and F(j|i), as in the paper
-                            "geometric"   their geometric mean
-                            "jaccard"     A_ij / (A_ii + A_jj - A_ij)
-                            "pmi"         normalised pointwise mutual information, negatives as 0
-        max_labels_per_row  a row of l labels stands for l^2 pairs; of longer rows that many labels
-                            are drawn by `seed`, and their pairs count for those left out: right
-                            on average, but pairs found in few long rows may go unseen
-        """
         if kind not in MEASURES:
             raise ParameterError(f"kind={kind!r}: expected one of {', '.join(MEASURES)}")
         if max_labels_per_row < 2:

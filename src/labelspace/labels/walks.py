@@ -23,17 +23,23 @@ _WALKS_PER_TASK = 512
 class RandomWalks:
     """Walks from every node that has an edge, `per_node` times; may be run through repeatedly.
 
-    Each round begins at all these nodes once, in an order of its own. Where edges have unequal
+    Each round starts at all these nodes once, in an order of its own. Where edges have unequal
     weights a step is drawn in proportion to them.
+
+    Parameters
+    ----------
+    graph : csr_matrix of shape (nodes, nodes)
+        Symmetric, with positive weights: no walk may get stuck.
+    per_node : int
+        Walks per node.
+    length : int
+        Nodes per walk, the first included.
+    seed : int
     """
 
     def __init__(
         self, graph: csr_matrix, *, per_node: int = 10, length: int = 40, seed: int = 0
     ) -> None:
-        """
-        graph   CSR (nodes, nodes) with positive weights, symmetric: no walk may get stuck
-        length  nodes in a walk, the first included
-        """
         if per_node < 1 or length < 1:
             raise ParameterError(f"per_node={per_node}, length={length}: expected at least 1")
         degrees = np.diff(graph.indptr)
@@ -46,11 +52,11 @@ class RandomWalks:
         self._bounds = _row_sums(graph) if graph.nnz and np.ptp(graph.data) > 0 else None
 
     def __len__(self) -> int:
-        """How many walks there are."""
+        """Return the number of walks."""
         return self.per_node * len(self.starts)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Walks as (n, length) int32 arrays of nodes."""
+        """Yield walks as (n, length) int32 arrays of nodes."""
         for round_ in range(self.per_node):
             order = np.random.default_rng([self.seed, round_]).permutation(self.starts)
             for start in range(0, len(order), WALKS_PER_BLOCK):
@@ -74,7 +80,7 @@ class RandomWalks:
 
 
 def _row_sums(graph: csr_matrix) -> np.ndarray:
-    """Running sums of each row's weights, divided by the row's total: ends of shares of [0, 1]."""
+    """Return the running sums of each row's weights, divided by the row's total."""
     total = np.cumsum(graph.data, dtype=np.float64)
     before = np.concatenate([[0.0], total])[graph.indptr]
     lengths = np.diff(graph.indptr)
@@ -84,7 +90,7 @@ def _row_sums(graph: csr_matrix) -> np.ndarray:
 
 @njit(cache=True, nogil=True, inline="always")
 def _source(seed, number):  # type: ignore[no-untyped-def]
-    """Where the random source of a walk begins; mixed twice, so that near numbers lie apart."""
+    """Return the first state of a walk; mixed twice, so that near numbers give unrelated states."""
     return mix(mix(seed + GOLDEN) ^ (number + np.uint64(1)))
 
 
