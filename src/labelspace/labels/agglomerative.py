@@ -162,7 +162,7 @@ def _join_rows(here, other, starts, lengths, ids, similarity, pairs, filled, int
 
 @njit(cache=True, nogil=True)
 def _move_together(starts, lengths, ids, similarity, pairs, into, other):  # type: ignore[no-untyped-def]
-    """Close the gaps that rows of the past left; rows only shrink, so half of the room is free."""
+    """Close the gaps that rows of the past left; rows only shrink, so half of the array is free."""
     filled = 0
     for cluster in np.argsort(starts):
         if into[cluster] != cluster and cluster != other:

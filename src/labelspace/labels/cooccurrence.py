@@ -108,7 +108,7 @@ def _jaccard(both: np.ndarray, one: np.ndarray, other: np.ndarray) -> Any:
 
 def _pmi(both: np.ndarray, one: np.ndarray, other: np.ndarray) -> Any:
     above_chance, most = np.log(both / (one * other)), -np.log(both)
-    # A pair that every example carries tells nothing: 0 / 0 by the formula, 1 in the limit.
+    # A pair in every example has no information: 0 / 0 by the formula, 1 in the limit.
     share = np.divide(above_chance, most, out=np.ones_like(most), where=most > 0)
     return np.clip(share, 0.0, 1.0)
 

@@ -175,7 +175,7 @@ class LabelTree:
         if not len(tops):
             return tree
         above = tops[np.searchsorted(tree.place[tops], tree.place, side="right") - 1]
-        bare = top & (counts == 1) & (np.arange(len(tree)) > 0)  # its one label stands for it
+        bare = top & (counts == 1) & (np.arange(len(tree)) > 0)  # replaced by its one label
         parent = np.where(small & ~top, np.where(bare[above], parent[above], above), parent)
         label = np.where(top & ~bare, -1, tree.label)
         keep = ~small | (top & ~bare) | (small & (tree.label >= 0))
