@@ -1,4 +1,14 @@
-"""Everything labelspace raises on purpose, as one tree: `except LabelspaceError` catches it all."""
+"""Errors that labelspace raises on purpose, as one tree: `except LabelspaceError` catches all.
+
+Examples
+--------
+>>> from labelspace.errors import LabelspaceError, ParameterError
+>>> try:
+...     raise ParameterError("k=0: expected an integer of at least 1")
+... except LabelspaceError as error:
+...     print(error)
+k=0: expected an integer of at least 1
+"""
 
 from __future__ import annotations
 
@@ -6,11 +16,26 @@ from pathlib import Path
 
 
 class LabelspaceError(Exception):
-    """Root of all errors that are ours: the message says what is wrong and what to do."""
+    """Base class of all errors of labelspace; the message names the cause and what to do."""
 
 
 class DataError(LabelspaceError):
-    """A file does not hold what it should: says where, and what was expected."""
+    """The content of a file is not what was expected.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, and how to mend it.
+    path : str or Path, optional
+        The file.
+    line, column : int, optional
+        The place in the file, counted from 1.
+
+    Examples
+    --------
+    >>> print(DataError("expected a number, found 'x'", path="train.txt", line=3, column=5))
+    train.txt:3:5: expected a number, found 'x'
+    """
 
     def __init__(
         self,
@@ -27,7 +52,7 @@ class DataError(LabelspaceError):
 
 
 class ParameterError(LabelspaceError, ValueError):
-    """A parameter is unknown or out of range; the message names it and what is allowed."""
+    """A parameter is unknown or out of range; the message names it and the allowed values."""
 
 
 class UnknownMethodError(ParameterError):
@@ -35,19 +60,22 @@ class UnknownMethodError(ParameterError):
 
 
 class InputError(LabelspaceError, ValueError):
-    """Arrays given to a method do not fit: wrong shape, NaN, another number of features."""
+    """Arrays do not fit the method: a wrong shape, NaN, another number of features."""
 
 
 class UnsupportedError(LabelspaceError):
-    """This method cannot do what was asked; the message says what can be done instead."""
+    """The method does not support the operation; the message names an alternative."""
 
 
-class NotFittedError(LabelspaceError):
-    """`predict` before `fit`."""
+class NotFittedError(LabelspaceError, ValueError, AttributeError):
+    """A method or feature extractor is used before `fit`.
+
+    What is raised is also a `sklearn.exceptions.NotFittedError`.
+    """
 
 
 class TrainingError(LabelspaceError):
-    """Training cannot go on: the loss became NaN or infinite. No model is returned."""
+    """Training cannot continue: the loss became NaN or infinite. No model is returned."""
 
 
 class CheckpointError(LabelspaceError):
@@ -55,15 +83,15 @@ class CheckpointError(LabelspaceError):
 
 
 class MemoryBudgetError(LabelspaceError):
-    """The work would not fit into memory; the message says what it needs and what there is."""
+    """The work would not fit into memory; the message names what it needs and what is available."""
 
 
 class MissingExtraError(LabelspaceError, ImportError):
-    """An optional dependency is absent; the message says which extra to install."""
+    """An optional dependency is not installed; the message names the extra to install."""
 
 
 class DownloadError(LabelspaceError):
-    """A data set could not be fetched."""
+    """A data set could not be downloaded."""
 
 
 class StoreError(LabelspaceError):
@@ -75,12 +103,12 @@ class ModelFormatError(StoreError):
 
 
 class ModelFileMissingError(StoreError):
-    """A file that `model.json` names is not there."""
+    """A file that `model.json` lists is missing."""
 
 
 class ModelChecksumError(StoreError):
-    """A file is not the one that was saved."""
+    """The checksum of a file is not the one in `model.json`."""
 
 
 class ModelMethodError(StoreError):
-    """The model was made by a method that this labelspace does not have."""
+    """The model was trained by a method that this version of labelspace does not have."""

@@ -1,4 +1,4 @@
-"""What a method answers with: for each example the best k labels and how sure it is of them."""
+"""`Ranking`, the result of every method: the best k labels of each example with their scores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import rows_of
+
 _SHOWN, _SHOWN_IN_HTML = 5, 20  # rows that a repr holds
 
 
@@ -14,8 +16,24 @@ _SHOWN, _SHOWN_IN_HTML = 5, 20  # rows that a repr holds
 class Ranking:
     """The best k labels of n examples, best first.
 
-    labels  (n, k) int64; -1 pads a row that has fewer than k labels
-    scores  (n, k) float32 in [0, 1], never rising along a row; 0 where padded
+    Attributes
+    ----------
+    labels : ndarray of shape (n, k), int64
+        Label numbers; -1 pads a row that has fewer than k labels.
+    scores : ndarray of shape (n, k), float32
+        Scores in [0, 1], in descending order within a row; 0 where padded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelspace import Ranking
+    >>> ranking = Ranking(np.array([[4, 2], [7, -1]]), np.array([[0.9, 0.5], [0.25, 0.0]]))
+    >>> len(ranking), ranking.k
+    (2, 2)
+    >>> ranking
+    Ranking(2 examples, k=2)
+      4 (0.900), 2 (0.500)
+      7 (0.250)
     """
 
     labels: np.ndarray
@@ -53,20 +71,42 @@ class Ranking:
 
     @property
     def k(self) -> int:
+        """The number of labels per example, padding included."""
         return int(self.labels.shape[1])
 
     def take(self, rows: np.ndarray) -> Ranking:
+        """Return the ranking of these rows.
+
+        Parameters
+        ----------
+        rows : ndarray
+            Row numbers, or a mask.
+        """
         return Ranking(self.labels[rows], self.scores[rows])
 
     @classmethod
     def empty(cls, n: int, k: int) -> Ranking:
-        """n rows of pads."""
+        """Return a ranking of n examples without any label: padding only."""
         return cls(np.full((n, k), -1, np.int64), np.zeros((n, k), np.float32))
 
     @classmethod
     def from_sparse(cls, scores: csr_matrix, k: int) -> Ranking:
-        """The k largest stored values of each row; ties go to the smaller label."""
-        rows = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
+        """Return the labels of the k largest stored values of each row.
+
+        Parameters
+        ----------
+        scores : csr_matrix of shape (n, labels)
+            Scores in [0, 1]. Of equal scores the smaller label comes first.
+        k : int
+            Labels per example.
+
+        Examples
+        --------
+        >>> from scipy.sparse import csr_matrix
+        >>> Ranking.from_sparse(csr_matrix([[0.0, 0.25, 0.75]]), k=2).labels
+        array([[2, 1]])
+        """
+        rows = rows_of(scores)
         order = np.lexsort((scores.indices, -scores.data, rows))
         place = np.arange(len(rows)) - scores.indptr[rows]
         kept = place < k
@@ -77,7 +117,7 @@ class Ranking:
 
     @classmethod
     def stack(cls, parts: list[Ranking]) -> Ranking:
-        """Rankings of consecutive examples as one."""
+        """Return the rankings of consecutive examples as one."""
         return cls(
             np.concatenate([part.labels for part in parts]),
             np.concatenate([part.scores for part in parts]),

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix, random
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from labelspace.classifiers import dual_descent
+from labelspace._core import threads
 from labelspace.classifiers.dual_descent import Tasks, all_against, solve
 from labelspace.errors import InputError
 
@@ -109,8 +109,10 @@ def test_thread_count_and_other_tasks_change_nothing(loss, monkeypatch):
     X, Y = problem(labels=50)
     tasks = some_tasks(Y)
     together = solve(X, tasks, loss=loss).toarray()
-    monkeypatch.setattr(dual_descent, "cores", lambda: 7)
-    assert np.array_equal(solve(X, tasks, loss=loss).toarray(), together)
+    for n_threads in (1, 7):
+        monkeypatch.setattr(threads, "cores", lambda n=n_threads: n)
+        monkeypatch.setattr(threads, "_pool", None)
+        assert np.array_equal(solve(X, tasks, loss=loss).toarray(), together)
     first = Tasks(tasks.indptr[:4], tasks.rows, tasks.positive)
     assert np.array_equal(solve(X, first, loss=loss).toarray(), together[:3])
     assert not np.array_equal(solve(X, tasks, loss=loss, seed=1).toarray(), together)

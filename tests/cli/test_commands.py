@@ -9,7 +9,7 @@ import pytest
 COMMANDS = [
     (), ("train",), ("evaluate",), ("predict",), ("explain",), ("update",), ("compare",),
     ("data",), ("data", "info"), ("data", "convert"), ("data", "get"), ("data", "synth"),
-    ("methods",), ("info",), ("plan",),
+    ("cache",), ("cache", "info"), ("cache", "clear"), ("methods",), ("info",), ("plan",),
 ]  # fmt: skip
 
 

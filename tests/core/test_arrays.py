@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from labelspace._core.arrays import all_finite, read_arrays, write_arrays
+from labelspace._core.arrays import (
+    all_finite,
+    joined_parts,
+    prefixed,
+    read_arrays,
+    with_prefix,
+    write_arrays,
+)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +132,13 @@ def test_types_that_cannot_be_kept(tmp_path):
     with pytest.raises(TypeError, match="complex128"):
         write_arrays(tmp_path / "a", {"x": np.zeros(1, complex)})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_of_a_state_come_back_by_their_prefix():
+    state = {"index.codes": 1, "index.scales": 2, "indexes": 3}
+    assert with_prefix("index.", state) == {"codes": 1, "scales": 2}
+    assert prefixed("index.", {"codes": 1}) == {"index.codes": 1}
+    parts = {"0": {"weight": 1, "bias": 2}, "1": {"weight": 3}}
+    joined = joined_parts(parts)
+    assert joined == {"0.weight": 1, "0.bias": 2, "1.weight": 3}
+    assert {part: with_prefix(f"{part}.", joined) for part in parts} == parts

@@ -12,6 +12,7 @@ from labelspace._core.sparse import (
     digest,
     hits_of,
     pack_csr,
+    rows_of,
     unit_rows,
     unpack_csr,
 )
@@ -204,3 +205,11 @@ def test_digest_sees_the_type_of_numbers():
     assert digest(ones) != digest(ones.view(np.int32))
     X = csr_matrix(np.eye(3, dtype=np.float32))
     assert digest(X) != digest(csr_matrix((X.data.view(np.int32), X.indices, X.indptr)))
+
+
+def test_rows_of_each_stored_value():
+    matrix = csr_matrix(np.array([[0, 1, 2], [0, 0, 0], [3, 0, 0]], np.float32))
+    rows = rows_of(matrix)
+    assert rows.tolist() == [0, 0, 2]
+    assert rows.dtype == np.int64
+    assert len(rows_of(csr_matrix((0, 5)))) == 0

@@ -11,7 +11,13 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from labelspace._core import threads as parallel
-from labelspace._core.threads import cores, parallel_blocks, product, single_blas_thread
+from labelspace._core.threads import (
+    cores,
+    parallel_blocks,
+    parallel_map,
+    product,
+    single_blas_thread,
+)
 
 
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 1000])
@@ -71,6 +77,45 @@ def test_a_block_may_have_blocks_of_its_own():
 
     parallel_blocks(8, outer, block=1)
     assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("n_cores", [1, 2])
+def test_mapped_items_come_in_order_each_with_its_own_result(monkeypatch, n_cores):
+    monkeypatch.setattr(parallel, "cores", lambda: n_cores)
+    found = [(item, result()) for item, result in parallel_map(lambda n: n * n, range(50), 3)]
+    assert found == [(n, n * n) for n in range(50)]
+
+
+def test_items_are_taken_only_a_little_ahead():
+    taken = []
+
+    def items():
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    mapped = parallel_map(str, items(), ahead=3)
+    next(mapped)
+    assert len(taken) <= 4
+
+
+def test_an_error_of_an_item_is_raised_with_that_item():
+    mapped = parallel_map(lambda n: 1 // (n - 2), range(4), ahead=2)
+    good = [result() for _, result in (next(mapped), next(mapped))]
+    _, failed = next(mapped)
+    assert good == [-1, -1]
+    with pytest.raises(ZeroDivisionError):
+        failed()
+
+
+def test_mapping_within_a_block_is_done_by_its_thread():
+    found = {}
+
+    def outer(row, _):
+        found[row] = [result() for _, result in parallel_map(str, range(5), ahead=2)]
+
+    parallel_blocks(8, outer, block=1)
+    assert found == {row: list("01234") for row in range(8)}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")

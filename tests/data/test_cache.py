@@ -190,7 +190,7 @@ def test_another_process_finds_the_entry(source: Path, store: Path) -> None:
     before = entry_of(store).stat().st_mtime_ns
     code = (
         "import sys; from labelspace.data import cache; from labelspace.data.formats import xc; "
-        "cache._save = None; "
+        "cache._pack = None; "
         "print(cache.cached(sys.argv[1], xc.read_xc, sys.argv[2]).features.nnz)"
     )
     command = [sys.executable, "-c", code, str(source), str(store)]
@@ -216,7 +216,7 @@ def test_an_entry_with_other_names_or_types_is_made_again(source: Path, store: P
 def test_an_entry_that_lacks_an_array_is_made_again(source: Path, store: Path) -> None:
     whole = cached(source, read_and_count, store)
     entry = entry_of(store)
-    write_entry(entry, {"labels.data": np.zeros(1)})  # whole, and of no use
+    write_entry(entry, {"labels.data": np.zeros(1)}, store)  # whole, and of no use
     assert_same(cached(source, read_and_count, store), whole)
     assert len(calls) == 2
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data.dataset import Dataset
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
-from labelspace.features import FeaturePipeline, StaticVectors, WordVectors, cache, dense
+from labelspace.features import FeaturePipeline, StaticVectors, WordVectors, cache
 from labelspace.features.dense import TokenTable
 from labelspace.model import tagger
 
@@ -244,8 +244,3 @@ def test_word2vec_is_trained_once(monkeypatch):
         WordVectors(dim=4, epochs=2).fit_transform(texts).toarray(), expected
     )
     monkeypatch.undo()
-
-
-def test_rows_of_zeros_keep_no_length():
-    rows = dense.unit_vectors(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32))
-    np.testing.assert_allclose(rows, [[0.6, 0.8], [0, 0]], rtol=1e-6)

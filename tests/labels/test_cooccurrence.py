@@ -108,19 +108,17 @@ def test_measures_keep_their_order_on_real_labels(shared_data) -> None:
 def test_submatrix_is_the_block_of_the_whole(labels) -> None:
     target = CooccurrenceTarget(random_labels())
     labels = np.array(labels, np.int64)
-    block = target.submatrix(labels)
+    block = target.sparse_submatrix(labels)
     assert block.dtype == np.float32
-    np.testing.assert_array_equal(block, target.U.toarray()[np.ix_(labels, labels)])
-    sparse = target.sparse_submatrix(labels)
-    assert sparse.has_canonical_format
-    np.testing.assert_array_equal(sparse.toarray(), block)
+    assert block.has_canonical_format
+    np.testing.assert_array_equal(block.toarray(), target.U.toarray()[np.ix_(labels, labels)])
 
 
 def test_labels_out_of_range_are_refused() -> None:
     target = CooccurrenceTarget(random_labels())
     for labels in ([0, 20], [-1, 2]):
         with pytest.raises(InputError, match="0 to 19"):
-            target.submatrix(np.array(labels))
+            target.sparse_submatrix(np.array(labels))
 
 
 def test_long_rows_are_thinned_but_right_on_average() -> None:
@@ -149,16 +147,6 @@ def test_thinning_repeats_itself_and_spares_short_rows() -> None:
     assert first.data.max() <= 1.0, "weighted counts stay below those of the labels"
     spared = CooccurrenceTarget(Y, max_labels_per_row=longest).U
     assert (spared != CooccurrenceTarget(Y).U).nnz == 0
-
-
-@pytest.mark.parametrize("most", [2, 5, 100])
-def test_memory_is_bounded_beforehand(most) -> None:
-    for Y in (random_labels(), random_labels(n=5, n_labels=200, density=0.05)):
-        U = CooccurrenceTarget(Y, max_labels_per_row=most).U
-        taken = U.data.nbytes + U.indices.nbytes + U.indptr.nbytes
-        assert taken <= CooccurrenceTarget.memory_bytes(Y, most)
-    pairs = 12 * sum(length**2 for length in np.minimum(np.diff(Y.indptr), most))
-    assert CooccurrenceTarget.memory_bytes(Y, most) < pairs + 21 * 200
 
 
 def test_bad_parameters_are_named() -> None:

@@ -80,7 +80,7 @@ def test_a_checkpoint_without_a_checksum_is_refused(tmp_path):
 
 
 def test_a_failed_write_leaves_what_was_there_and_no_draft(tmp_path):
-    (tmp_path / ".c.new-1").write_bytes(b"of a killed run")
+    (tmp_path / ".c.0123456789ab.tmp").write_bytes(b"of a killed run")
     write_checkpoint(tmp_path / "c", ARRAYS, {})
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
     (tmp_path / "d" / "x").mkdir(parents=True)

@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ _ORDER = {np.dtype(dtype): place for place, dtype in enumerate(_DTYPES.values())
 _LONGEST_HEADER = 100_000_000  # bytes, as in safetensors
 _EXPONENT = 0x7C00  # its bits in half precision, all set in NaN and infinity
 _AT_A_TIME = 1 << 22  # numbers; bounds the memory of a check
+
+T = TypeVar("T")
 
 
 def write_arrays(
@@ -165,6 +167,16 @@ def all_finite(array: np.ndarray) -> bool:
     return True
 
 
-def with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Those whose names begin with the prefix, by the rest of their names."""
+def with_prefix(prefix: str, arrays: Mapping[str, T]) -> dict[str, T]:
+    """Return the arrays whose names begin with the prefix, by the rest of their names."""
     return {k[len(prefix) :]: array for k, array in arrays.items() if k.startswith(prefix)}
+
+
+def prefixed(prefix: str, arrays: Mapping[str, T]) -> dict[str, T]:
+    """Return the arrays with the prefix before their names, as `with_prefix` reads them."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def joined_parts(parts: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+    """Return the arrays of all parts by `part.name`, as `with_prefix("part.", ...)` reads them."""
+    return {name: a for part, own in parts.items() for name, a in prefixed(f"{part}.", own).items()}

@@ -1,4 +1,4 @@
-"""What the machine, or the container, has: memory in all, memory left, memory used."""
+"""Memory of the machine or container: total, available, and used by this process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 
 
 def available_bytes(root: Path = _ROOT) -> int:
-    """Return the memory that can still be had: the machine's, or the container's if less.
+    """Return the available memory of the machine, or of the container if that is less.
 
-    root  where `proc` and `sys` lie
+    `root` is the folder of `proc` and `sys`.
     """
     free = int(psutil.virtual_memory().available)
     return max(0, min([free, *(limit - used for limit, used in _limits(root))]))
@@ -99,7 +99,7 @@ def _cached(group: Path, name: str) -> int:
 
 
 def in_words(n_bytes: float) -> str:
-    """1234567 -> '1.2 MB'."""
+    """Return a size as text: 1234567 is '1.2 MB'."""
     for unit in ("B", "kB", "MB", "GB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"

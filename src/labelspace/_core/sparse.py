@@ -1,4 +1,4 @@
-"""Small helpers around scipy's CSR, the one sparse currency between the rooms."""
+"""Tools for scipy's CSR matrices, the sparse format of all packages: float32, sorted indices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labelspace.errors import InputError
 
 
 def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.ndarray:
-    """X as CSR or C-ordered array of finite float32; anything else is an InputError."""
+    """Return X as CSR or C-ordered array of finite float32; raise InputError for anything else."""
     given = _matrix_of_numbers(X, "X")
     if issparse(given):
         # Rebuilding a matrix costs more than a small query: only where it is needed.
@@ -36,7 +36,7 @@ def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.n
 
 
 def checked_labels(Y: Any, n_rows: int) -> csr_matrix:
-    """Y as CSR of float32 ones with sorted indices; stored zeros are no labels."""
+    """Return Y as CSR of float32 ones with sorted indices; stored zeros are no labels."""
     matrix = csr_matrix(_matrix_of_numbers(Y, "Y"), dtype=np.float32, copy=True)
     if not np.isfinite(matrix.data).all():
         raise InputError("Y holds NaN or infinite values")
@@ -51,7 +51,7 @@ def checked_labels(Y: Any, n_rows: int) -> csr_matrix:
 
 
 def _matrix_of_numbers(given: Any, name: str) -> Any:
-    """The sparse matrix as given, or an array of two dimensions; InputError for anything else."""
+    """Return a sparse matrix as it is, or a 2-d array; raise InputError for anything else."""
     if np.ma.isMaskedArray(given):
         raise InputError(f"{name} is a masked array: fill its gaps first, as {name}.filled(0) does")
     if issparse(given):
@@ -101,15 +101,23 @@ def _all_within(places: np.ndarray, size: int) -> bool:
 
 
 def hits_of(Y: csr_matrix, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Whether Y has the label of each (row, label) pair, as a flat array."""
+    """Return whether Y has the label of each (row, label) pair, as a flat array."""
     if len(rows) == 0:  # scipy's answer would be a sparse matrix, not an array
         return np.zeros(0, np.bool_)
     return np.asarray(np.asarray(Y[rows, labels]).ravel() > 0)
 
 
+def rows_of(matrix: csr_matrix) -> np.ndarray:
+    """Return the row of each stored value, (nnz,) int64."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
 def unit_rows(matrix: csr_matrix) -> csr_matrix:
-    """Each row divided by its length; empty rows stay. (scikit-learn's refuses zero rows of input
-    and spends more on checks than a single query takes.)"""
+    """Return the matrix with each row divided by its length; rows of zeros stay.
+
+    scikit-learn's `normalize` refuses a matrix without rows, and its checks alone take longer than
+    a single query.
+    """
     from labelspace._core.sparse_loops import scale_rows  # numba, which reading data does without
 
     data = np.empty(len(matrix.data), np.float32)
@@ -118,7 +126,7 @@ def unit_rows(matrix: csr_matrix) -> csr_matrix:
 
 
 def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
-    """A CSR matrix as flat arrays, for a method's state."""
+    """Return a CSR matrix as flat arrays, for a method's state."""
     return {
         f"{prefix}.data": matrix.data,
         f"{prefix}.indices": matrix.indices,
@@ -132,9 +140,9 @@ def unpack_csr(
     arrays: Mapping[str, np.ndarray],
     shape: tuple[int | None, int | None] = (None, None),
 ) -> csr_matrix:
-    """The inverse of `pack_csr`, checked; the arrays may be memory maps and are not copied.
+    """Return the matrix that `pack_csr` packed, checked; memory maps are not copied.
 
-    shape  what it has to be, where that is known
+    `shape` holds the expected numbers of rows and columns, None where they are not known.
     """
     data, indices, indptr = (arrays[f"{prefix}.{part}"] for part in ("data", "indices", "indptr"))
     sizes = arrays[f"{prefix}.shape"]
@@ -154,7 +162,7 @@ def unpack_csr(
 
 
 def digest(*items: Any) -> str:
-    """A fingerprint of matrices, arrays and plain values, for 'is this the same data'."""
+    """Return a fingerprint of matrices, arrays and plain values, of types and shapes too."""
     sha = hashlib.blake2b(digest_size=16)
     for item in items:
         if issparse(item):
@@ -171,5 +179,5 @@ def digest(*items: Any) -> str:
 
 
 def as_csr(X: csr_matrix | np.ndarray) -> csr_matrix:
-    """Features as CSR, for methods that work on non-zeros alone."""
+    """Return features as CSR, for methods that work on non-zeros alone."""
     return X if issparse(X) else csr_matrix(X)

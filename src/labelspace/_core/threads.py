@@ -1,8 +1,9 @@
-"""Rows in blocks over this machine's cores, for compiled loops that release the GIL.
+"""The thread pool: blocks of rows over this machine's cores, for loops that release the GIL.
 
 Threads over nogil kernels rather than numba's own parallel loops: those abort when two Python
 threads enter them at once (a server does), and block results here never depend on thread count.
-The threads stay: to start them takes longer than many a loop.
+The pool is never shut down: starting threads takes longer than many a loop, and an iterator that
+is left half-way must not wait for its threads (it may be collected while one is being started).
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 
 _PRODUCT_ROWS = 512  # of a block of `product`
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 _here = threading.local()  # .working, in a thread of the pool
-_made = threading.Lock()
+_made = threading.Lock()  # held while `_pool` or `_single` changes
 _pool: ThreadPoolExecutor | None = None
 _single = 0  # how many times `single_blas_thread` has been entered and not left
 
 
 def cores() -> int:
-    """Cores this process may use: those it is bound to, or fewer by a container's quota."""
+    """Return how many cores this process may use: those it is bound to, or a container's quota."""
     if hasattr(os, "sched_getaffinity"):
         return min(_quota(), len(os.sched_getaffinity(0)))
     return _quota()
@@ -44,8 +50,7 @@ def parallel_blocks(n: int, work: Callable[[int, int], None], block: int = 256) 
     What a block raises is raised here, when no block is at work any more.
     """
     starts = range(0, n, block)
-    # A thread of the pool that waited for others of it might wait for ever.
-    if len(starts) <= 1 or cores() == 1 or getattr(_here, "working", False):
+    if len(starts) <= 1 or _is_serial():
         for start in starts:
             work(start, min(start + block, n))
         return
@@ -59,6 +64,28 @@ def parallel_blocks(n: int, work: Callable[[int, int], None], block: int = 256) 
             future.cancel()
         wait(futures)
         raise
+
+
+def parallel_map(
+    work: Callable[[Item], Result], items: Iterable[Item], ahead: int
+) -> Iterator[tuple[Item, Callable[[], Result]]]:
+    """Yield each item, in order, with a function that returns work(item) or raises what it raised.
+
+    Up to `ahead` further items are taken, and worked on, before an item is yielded.
+    """
+    if _is_serial():
+        for item in items:
+            yield item, functools.partial(work, item)
+        return
+    taken: deque[tuple[Item, Future[Result]]] = deque()
+    for item in items:
+        taken.append((item, _threads().submit(work, item)))
+        if len(taken) > ahead:
+            first, future = taken.popleft()
+            yield first, future.result
+    while taken:
+        first, future = taken.popleft()
+        yield first, future.result
 
 
 @contextmanager
@@ -82,7 +109,7 @@ def single_blas_thread() -> Iterator[None]:
 
 
 def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """one @ other, quickly also within `single_blas_thread`, and there by fixed blocks of rows."""
+    """Return one @ other; within `single_blas_thread` by blocks of rows, over all cores."""
     if not _single or len(one) <= _PRODUCT_ROWS:
         return np.asarray(one @ other)
     found = np.empty((len(one), other.shape[1]), np.result_type(one, other))
@@ -92,6 +119,11 @@ def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
     parallel_blocks(len(one), block, block=_PRODUCT_ROWS)
     return found
+
+
+def _is_serial() -> bool:
+    """Whether work is done by the caller: a thread of the pool must not wait for others of it."""
+    return cores() == 1 or getattr(_here, "working", False)
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -107,7 +139,7 @@ def _begin() -> None:
 
 
 def _forget() -> None:
-    """A forked process has none of its parent's threads, and maybe a lock that one of them held."""
+    """Drop the pool in a forked process, which has no threads, and a lock that one may hold."""
     global _pool, _made
     _pool, _made = None, threading.Lock()
 

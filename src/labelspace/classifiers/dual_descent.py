@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.threads import cores
+from labelspace._core.sparse import rows_of
+from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent_loops import Examples, Scratch, Settings, solve_block
 from labelspace.errors import CheckpointError, InputError
 
@@ -147,7 +147,7 @@ def solve(
 
 def _examples(X: csr_matrix) -> Examples:
     indptr, data = _fixed(X.indptr, np.int64), _fixed(X.data, np.float32)
-    row_of = np.repeat(np.arange(X.shape[0]), np.diff(indptr))
+    row_of = rows_of(X)
     squares = np.bincount(row_of, np.square(data, dtype=np.float64), X.shape[0]) + 1.0
     # Unsigned, since numba checks of every signed index whether it counts from the end.
     indices = _fixed(X.indices, np.int32).view(np.uint32)
@@ -184,15 +184,16 @@ def _over_tasks(
     """Solve blocks of tasks on all cores and concatenate their weights in order."""
     own = threading.local()
 
-    def work(start: int) -> tuple[np.ndarray, ...]:
+    def work(start: int, stop: int) -> None:
         if not hasattr(own, "scratch"):
             own.scratch = Scratch.fresh(n_weights, longest)
-        return block(start, min(start + _TASKS_AT_A_TIME, n_tasks), own.scratch)
+        done[start] = block(start, stop, own.scratch)
 
-    with ThreadPoolExecutor(cores()) as pool:
-        done = list(pool.map(work, range(0, n_tasks, _TASKS_AT_A_TIME)))
+    done: dict[int, tuple[np.ndarray, ...]] = {}
+    parallel_blocks(n_tasks, work, block=_TASKS_AT_A_TIME)
+    parts = [done[start] for start in sorted(done)]
     none = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-    counts, indices, data = (np.concatenate(part) for part in zip(none, *done, strict=True))
+    counts, indices, data = (np.concatenate(part) for part in zip(none, *parts, strict=True))
     indptr = np.concatenate([[0], np.cumsum(counts)])
     weights = csr_matrix((data, indices, indptr), shape=(n_tasks, n_weights), copy=False)
     weights.sort_indices()

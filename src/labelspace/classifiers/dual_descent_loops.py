@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from labelspace._core.random64 import GOLDEN
+
 _NO_STEP = 1e-12  # projected gradients below this move nothing
 
 
@@ -84,7 +86,7 @@ def solve_block(  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _descend(examples, rows, task, settings, scratch):  # type: ignore[no-untyped-def]
     # A stream of its own for each task: threads and other tasks do not change it.
-    random = np.uint64(settings.seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(task + 1)
+    random = np.uint64(settings.seed) * GOLDEN + np.uint64(task + 1)
     random = _next(random * np.uint64(0xD1B54A32D192ED03) | np.uint64(1))
     if settings.logistic:
         _logistic(examples, rows, settings, scratch, random)

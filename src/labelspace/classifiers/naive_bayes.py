@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import OFFSETS, are_numbers, expect
-from labelspace._core.sparse import pack_csr, unpack_csr
+from labelspace._core.sparse import pack_csr, rows_of, unpack_csr
 from labelspace.classifiers.sparse_scores import best
 
 _SMOOTHING = 0.1  # k
@@ -115,7 +115,7 @@ class Shortlister:
 def _informative_weights(sums: csr_matrix, background: np.ndarray) -> csr_matrix:
     """log(1 + k p(f | l) / p(f)) where the ratio is large enough, of sums (labels, features)."""
     totals = np.maximum(np.asarray(sums.sum(axis=1), np.float64).ravel(), 1e-12)
-    rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
+    rows = rows_of(sums)
     ratio = sums.data / totals[rows] / background[sums.indices]
     weights = np.where(ratio >= MIN_LIFT, np.log1p(_SMOOTHING * ratio), 0.0).astype(np.float32)
     kept = csr_matrix((weights, sums.indices, sums.indptr), shape=sums.shape)

@@ -8,6 +8,7 @@ import typer
 
 from labelspace._version import __version__
 from labelspace.cli import (
+    cache,
     compare,
     data,
     evaluate,
@@ -58,6 +59,7 @@ app.command("compare")(compare.compare)
 app.command("map")(map.map_labels)
 app.add_typer(plot.app, name="plot")
 app.add_typer(data.app, name="data")
+app.add_typer(cache.app, name="cache")
 app.command("methods")(methods.methods)
 app.command("info")(info.info)
 app.command("plan")(plan.plan)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import rows_of
 from labelspace._core.streams import PathLike, Spooled, at_rest
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import xc
@@ -162,7 +163,7 @@ def _renumbered(dataset: Dataset, own: list[str], vocabulary: Vocabulary) -> Dat
     new_id = np.full(len(own), -1, np.int32)
     for label in np.unique(labels.indices).tolist():
         new_id[label] = next(iter(vocabulary.ids([own[label]])), -1)
-    rows = np.repeat(np.arange(len(dataset)), np.diff(labels.indptr))
+    rows = rows_of(labels)
     columns = new_id[labels.indices]
     known = columns >= 0
     vocabulary.dropped = int(np.count_nonzero(~known))

@@ -1,14 +1,8 @@
-"""Parsed files kept in a binary form, so that the same file is parsed once.
-
-An entry is one safetensors file of plain arrays, mapped into memory when it is read: nothing is
-unpickled. Its name is made of what went in, the source file and the parser; it holds a checksum, so
-that a damaged entry is recognised. Entries may be deleted at any time.
-"""
+"""Parsed files cached as arrays, so that the same file is parsed once."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,13 +10,12 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.cache import Arrays, cache_folder, read_entry, write_entry
+from labelspace._core import cache
+from labelspace._core.cache import Arrays, cache_folder
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.streams import PathLike
 from labelspace.data.dataset import Dataset
-from labelspace.errors import DataError, ParameterError
-
-logger = logging.getLogger(__name__)
+from labelspace.errors import ParameterError
 
 ENTRY_VERSION = 2  # raise it when a parser returns something else or an entry looks different
 
@@ -30,33 +23,29 @@ Parser = Callable[[PathLike], Dataset]
 
 
 def cached(path: PathLike, parse: Parser, directory: PathLike | None = None) -> Dataset:
-    """What `parse(path)` returns, from the cache where this content was parsed before.
+    """Return `parse(path)`, from the cache where this content was parsed before.
 
-    `parse` is a function of a module or a functools.partial of one. Only arrays are kept: a data
+    `parse` is a function of a module or a functools.partial of one. Only arrays are cached: a data
     set with texts, names, ids or a taxonomy is parsed each time. The directory is by default
     $LABELSPACE_CACHE or ~/.cache/labelspace.
     """
-    folder = Path(directory) if directory is not None else cache_folder()
     parser_name = _name_of(parse)
     try:
         key = _key(path, parser_name)
     except OSError:
-        return parse(path)  # the parser has the words for a file that cannot be read
-    found = _load(folder, key, source=str(path))
-    if found is not None:
-        return found
-    dataset = parse(path)
-    extras = (dataset.texts, dataset.label_names, dataset.ids, dataset.taxonomy)
-    if all(extra is None for extra in extras):
-        try:
-            _save(dataset, folder, key)
-        except (OSError, DataError) as error:  # a full or read-only disk is no reason to fail
-            logger.warning("%s is not cached: %s", path, error)
-    return dataset
+        return parse(path)  # the parser's error describes a file that cannot be read
+    return cache.cached(
+        Path(directory) if directory is not None else cache_folder(),
+        key,
+        str(path),
+        make=lambda: parse(path),
+        pack=_pack,
+        restore=partial(_restore, source=str(path)),
+    )
 
 
 def _name_of(parse: Parser) -> str:
-    """A name that is the same in every process and differs where results may differ."""
+    """Return a name that is the same in every process and differs where results may differ."""
     if isinstance(parse, partial):
         return f"{_name_of(parse.func)}{parse.args!r}{sorted(parse.keywords.items())!r}"
     name = getattr(parse, "__qualname__", "<unnamed>")
@@ -75,7 +64,10 @@ def _key(path: PathLike, parser_name: str) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()[:32]
 
 
-def _save(dataset: Dataset, folder: Path, key: str) -> None:
+def _pack(dataset: Dataset) -> Arrays | None:
+    extras = (dataset.texts, dataset.label_names, dataset.ids, dataset.taxonomy)
+    if any(extra is not None for extra in extras):
+        return None
     arrays: dict[str, np.ndarray] = {}
     for name, matrix in (("labels", dataset.labels), ("features", dataset.features)):
         if isinstance(matrix, csr_matrix):
@@ -84,19 +76,12 @@ def _save(dataset: Dataset, folder: Path, key: str) -> None:
             arrays[name] = matrix
     if dataset.index_base is not None:
         arrays["index_base"] = np.array(dataset.index_base)
-    write_entry(_entry(folder, key), arrays)
+    return arrays
 
 
-def _load(folder: Path, key: str, source: str) -> Dataset | None:
-    def restore(arrays: Arrays) -> Dataset:
-        features = arrays.get("features")
-        if "features.shape" in arrays:
-            features = unpack_csr("features", arrays)
-        base = int(arrays["index_base"]) if "index_base" in arrays else None
-        return Dataset(unpack_csr("labels", arrays), features, source=source, index_base=base)
-
-    return read_entry(_entry(folder, key), f"{source} is parsed and the entry", restore)
-
-
-def _entry(folder: Path, key: str) -> Path:
-    return folder / f"{key}.safetensors"
+def _restore(arrays: Arrays, source: str) -> Dataset:
+    features = arrays.get("features")
+    if "features.shape" in arrays:
+        features = unpack_csr("features", arrays)
+    base = int(arrays["index_base"]) if "index_base" in arrays else None
+    return Dataset(unpack_csr("labels", arrays), features, source=source, index_base=base)

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix, identity
 
+from labelspace._core.sparse import rows_of
 from labelspace.data.taxonomy import Taxonomy
 
 MOST_KINDS = 16
@@ -69,7 +70,7 @@ class Levels:
 
     def one_label_each(self, Y: csr_matrix) -> bool:
         """Whether no example has two labels on one level: its labels are one path."""
-        rows = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))
+        rows = rows_of(Y)
         places = rows * len(self.names) + self.of[Y.indices]
         return len(np.unique(places)) == len(places)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from labelspace._core.sparse import rows_of
 from labelspace.data.dataset import Dataset
 from labelspace.errors import InputError
 
@@ -73,7 +74,7 @@ def _features_per_row(dataset: Dataset) -> np.ndarray | None:
         return None
     if isinstance(dataset.features, np.ndarray):
         return np.asarray(np.count_nonzero(np.nan_to_num(dataset.features), axis=1))
-    rows = np.repeat(np.arange(len(dataset)), np.diff(dataset.features.indptr))
+    rows = rows_of(dataset.features)
     return np.bincount(rows[dataset.features.data != 0], minlength=len(dataset))
 
 

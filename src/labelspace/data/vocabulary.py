@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 
+from labelspace._core.suggest import nearest
 from labelspace.data.cells import shown
 from labelspace.errors import DataError
 
@@ -52,7 +51,5 @@ class Vocabulary:
 
 def hint(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: `; did you mean ...?`, or just a full stop."""
-    # Bounded, as a label vocabulary may hold millions of names.
-    candidates = {k.casefold(): k for k in islice(known, 100_000) if abs(len(k) - len(name)) < 4}
-    near = get_close_matches(name.casefold(), candidates, n=1)
-    return f"; did you mean {shown(candidates[near[0]])}?" if near else "."
+    near = nearest(name, known)
+    return f"; did you mean {shown(near[0])}?" if near else "."

@@ -4,8 +4,8 @@ constants that go with them, and where they can be fetched."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from labelspace._core.suggest import nearest
 from labelspace.errors import ParameterError
 
 REPOSITORY_PAGE = "http://manikvarma.org/downloads/XC/XMLRepository.html"
@@ -54,7 +54,7 @@ def find(name: str) -> PublicSet:
     key = name.strip().lower()
     if key in PUBLIC_SETS:
         return PUBLIC_SETS[key]
-    near = get_close_matches(key, PUBLIC_SETS, n=3, cutoff=0.5)
+    near = nearest(key, PUBLIC_SETS, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(PUBLIC_SETS)}"
     raise ParameterError(f"no public set is called {name!r}: {hint}")
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.random64 import GOLDEN, mix
 from labelspace._core.streams import PathLike, replacing
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats.number_text import BYTES_PER_INDEX, BYTES_PER_VALUE, print_rows
@@ -174,20 +175,15 @@ def _keys(seed: int) -> tuple[np.uint64, np.uint64]:
     return point_key, word_key
 
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-S11, S27, S30, S31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
+S11 = np.uint64(11)
 # Counters below a point's key, far enough apart not to meet.
 SIZES, LABELS, FEATURES, TERM_COUNTS = 0, 1 << 8, 1 << 32, 1 << 33
 
 
 @kernel
 def _hash(key: np.uint64, counter: int) -> np.uint64:
-    """splitmix64: the counter-th number of the stream that starts at `key`."""
-    z = key + np.uint64(counter) * GOLDEN
-    z = (z ^ (z >> S30)) * MIX_1
-    z = (z ^ (z >> S27)) * MIX_2
-    return z ^ (z >> S31)
+    """Return the counter-th number of the stream that starts at `key`."""
+    return mix(key + np.uint64(counter) * GOLDEN)  # type: ignore[no-any-return]
 
 
 @kernel

@@ -1,37 +1,28 @@
-"""Vectors that took long to make, kept as plain arrays, so that the same texts are read once.
-
-An entry is a safetensors file named after the texts and everything that their vectors depend on. It
-holds a checksum, so that a damaged one is recognised. Entries may be deleted at any time.
-"""
+"""Vectors that took long to make, cached, so that the same texts are encoded once."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
-from labelspace._core.cache import Arrays, cache_folder, read_entry, write_entry
+from labelspace._core.cache import FEATURES, Arrays, cache_folder, cached
 from labelspace._core.sparse import digest
-
-logger = logging.getLogger(__name__)
 
 ENTRY_VERSION = 2  # raise it when the same settings come to give other vectors
 CACHED_FROM = 2048  # texts; a request, or a batch of `predict`, is not worth a file
 
 
 def kept(texts: Sequence[str], settings: Callable[[], str], make: Callable[[], Arrays]) -> Arrays:
-    """What `make()` returns, from the cache where it was made of these texts and settings before.
+    """Return `make()`, from the cache where it was made of these texts and settings before.
 
-    `settings` gives a fingerprint of what the result depends on beside the texts. The cache is the
-    folder `features` in $LABELSPACE_CACHE or ~/.cache/labelspace.
+    `settings` returns a fingerprint of what the result depends on beside the texts.
     """
     if len(texts) < CACHED_FROM:
         return make()
-    entry = cache_folder() / "features" / f"{digest(ENTRY_VERSION, settings(), *texts)}.safetensors"
-    found: Arrays | None = read_entry(entry, "its features are", dict)
-    if found is None:
-        found = make()
-        try:
-            write_entry(entry, found)
-        except OSError as error:  # a full or read-only disk is no reason to fail
-            logger.warning("features are not cached: %s", error)
-    return found
+    return cached(
+        cache_folder(),
+        f"{FEATURES}/{digest(ENTRY_VERSION, settings(), *texts)}",
+        "an array of features",
+        make=make,
+        pack=lambda arrays: arrays,
+        restore=dict,
+    )

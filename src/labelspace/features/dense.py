@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.dense import unit_array
 from labelspace._core.sparse import digest
 from labelspace.errors import ParameterError
 from labelspace.features.cache import kept
@@ -45,7 +46,7 @@ class DenseFeatures(ABC):
             lambda: digest(self.kind, self._identity()),
             lambda: {"vectors": self._vectors(listed)},
         )
-        return csr_matrix(unit_vectors(found["vectors"]))
+        return csr_matrix(unit_array(found["vectors"]))
 
     def feature_names(self) -> list[str]:
         """A column has no meaning of its own: its number stands in."""
@@ -99,12 +100,6 @@ class TokenTable:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"codes": self.codes, "scales": self.scales}
-
-
-def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Each row divided by its length; rows of zeros stay."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0), np.float32)
 
 
 def check_dim(dim: int | None) -> None:

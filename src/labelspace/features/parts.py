@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace._core.arrays import prefixed
 from labelspace._core.sparse import unit_rows
 from labelspace.errors import ModelFormatError, ParameterError
 from labelspace.features.hashing import Hashing
@@ -94,7 +95,7 @@ class SideBySide:
         for number, (weight, part) in enumerate(self.parts):
             settings, own = part.state()
             params.append({"kind": part.kind, "weight": weight, **settings})
-            arrays |= {f"{number}.{name}": values for name, values in own.items()}
+            arrays |= prefixed(f"{number}.", own)
         return {"parts": params}, arrays
 
     @classmethod

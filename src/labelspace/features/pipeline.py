@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace._core.arrays import prefixed
 from labelspace._core.sparse import checked_features
 from labelspace.data.dataset import Dataset, Features
 from labelspace.errors import InputError, ModelFormatError, ParameterError
@@ -107,7 +108,7 @@ class FeaturePipeline:
             params["text"] = {"kind": self.text.kind, **text_params}
         if self.numbers is not None:
             params["numbers"] = self.numbers.state()
-        return params, {f"text.{name}": values for name, values in arrays.items()}
+        return params, prefixed("text.", arrays)
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:

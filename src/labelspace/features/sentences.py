@@ -18,7 +18,7 @@ import numpy as np
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import digest
-from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.dense import DenseFeatures
 from labelspace.features.ngrams import checked_texts
 from labelspace.features.tokens import restored_tokenizer, tokenizers_library
@@ -96,6 +96,8 @@ class SentenceVectors(DenseFeatures):
 
     def _fitted(self) -> _Encoder:
         if self._encoder is None:
+            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
+
             raise NotFittedError("the sentence encoder is not read yet: call fit first")
         return self._encoder
 

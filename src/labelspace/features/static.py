@@ -16,7 +16,7 @@ import numpy as np
 
 from labelspace._core.arrays import read_arrays
 from labelspace._core.sparse import digest
-from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.dense import DenseFeatures, TokenTable, check_dim
 from labelspace.features.ngrams import checked_texts
 from labelspace.features.tokens import restored_tokenizer, tokenizers_library
@@ -92,6 +92,8 @@ class StaticVectors(DenseFeatures):
 
     def _fitted(self) -> TokenTable:
         if self._table is None:
+            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
+
             raise NotFittedError("the token vectors are not read yet: call fit first")
         return self._table
 

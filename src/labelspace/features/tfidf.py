@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.checks import are_numbers, expect
-from labelspace.errors import InputError, NotFittedError, ParameterError
+from labelspace.errors import InputError, ParameterError
 from labelspace.features.ngrams import Kind, Ngrams, check_ngrams, checked_texts, cutter, with_pairs
 
 _BLOCK = 8192  # texts counted at a time, to bound memory
@@ -109,6 +109,8 @@ class Tfidf:
 
     def _fitted(self) -> list[_Vocabulary]:
         if not self._vocabularies:
+            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
+
             raise NotFittedError("Tfidf is not fitted yet: call fit first")
         return self._vocabularies
 
@@ -135,18 +137,20 @@ class Tfidf:
         return [counts for _, counts in learned]
 
     def _weigh(self, counts: list[csr_matrix]) -> csr_matrix:
-        """Counts of each kind of term to weights, side by side."""
+        """Return weights from the counts of each kind of term, side by side."""
+        from labelspace._core.sparse_loops import scale_rows  # numba, which reading does without
+
         for matrix, vocabulary in zip(counts, self._fitted(), strict=True):
             if self.sublinear:
                 matrix.data = 1.0 + np.log(matrix.data)
             matrix.data *= vocabulary.idf[matrix.indices]
             if self.norm:
-                _scale_rows_to_length_1(matrix)
+                scale_rows(matrix.indptr, matrix.data, matrix.data)
         if len(counts) == 1:
             return counts[0]
         beside: csr_matrix = hstack(counts, format="csr")
         if self.norm:
-            _scale_rows_to_length_1(beside)
+            scale_rows(beside.indptr, beside.data, beside.data)
         return beside
 
 
@@ -237,9 +241,3 @@ def _count_block(
         columns,
         np.bincount(keys >> _COLUMN_BITS, minlength=len(texts)),
     )
-
-
-def _scale_rows_to_length_1(matrix: csr_matrix) -> None:
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    squares = np.bincount(rows, weights=matrix.data.astype(np.float64) ** 2)
-    matrix.data /= np.sqrt(squares).astype(np.float32)[rows]

@@ -21,7 +21,6 @@ from labelspace.errors import (
     InputError,
     MissingExtraError,
     ModelFormatError,
-    NotFittedError,
     ParameterError,
 )
 from labelspace.features.ngrams import checked_texts
@@ -108,6 +107,8 @@ class Tokens:
 
     def _fitted(self) -> Any:
         if self._tokenizer is None:
+            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
+
             raise NotFittedError("the tokenizer is not trained yet: call fit first")
         return self._tokenizer
 

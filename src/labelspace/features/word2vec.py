@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from labelspace._core.dense import unit_array
 from labelspace._core.sparse import digest
-from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
+from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.cache import kept
-from labelspace.features.dense import DenseFeatures, TokenTable, check_dim, unit_vectors
+from labelspace.features.dense import DenseFeatures, TokenTable, check_dim
 from labelspace.features.ngrams import checked_texts, cutter
 
 _cut = cutter("word", (1, 1), lowercase=True)
@@ -100,7 +101,7 @@ class WordVectors(DenseFeatures):
         words, vectors = self._skip_gram(texts, counts)
         df = np.array([texts_with[word] for word in words])
         idf = np.log((1.0 + len(texts)) / (1.0 + df)) + 1.0
-        return TokenTable.of(unit_vectors(vectors) * idf[:, None]).arrays() | {
+        return TokenTable.of(unit_array(vectors) * idf[:, None]).arrays() | {
             "words": _as_bytes(words)
         }
 
@@ -138,6 +139,8 @@ class WordVectors(DenseFeatures):
 
     def _fitted(self) -> TokenTable:
         if self._table is None:
+            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
+
             raise NotFittedError("the word vectors are not learned yet: call fit first")
         return self._table
 

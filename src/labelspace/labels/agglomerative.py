@@ -21,13 +21,20 @@ _UNITS = 1 << 30
 
 
 def agglomerate(graph: csr_matrix, link: Link) -> np.ndarray:
-    """Parents in the forest that merging the two most similar clusters again and again leaves.
+    """Return the parents in the forest of repeatedly merging the two most similar clusters.
 
-    graph  symmetric, without a diagonal, similarities from 0 to 2**20
-    link   "complete": clusters are as alike as their least similar pair of members, so those merge
-           whose members are all alike; "average": as the mean over all pairs
+    Parameters
+    ----------
+    graph : csr_matrix of shape (n, n)
+        Similarities from 0 to 2**20, symmetric, without a diagonal.
+    link : {"complete", "average"}
+        The similarity of two clusters: that of their least similar pair of members, or the mean
+        over all pairs.
 
-    Nodes 0 to n - 1 are those of the graph, later ones the merged clusters; roots have -1.
+    Returns
+    -------
+    ndarray
+        Nodes 0 to n - 1 are those of the graph, later ones the merged clusters; roots have -1.
     """
     n = graph.shape[0]
     whole = bool(np.all(graph.data == np.rint(graph.data)))
@@ -155,7 +162,7 @@ def _join_rows(here, other, starts, lengths, ids, similarity, pairs, filled, int
 
 @njit(cache=True, nogil=True)
 def _move_together(starts, lengths, ids, similarity, pairs, into, other):  # type: ignore[no-untyped-def]
-    """Close the gaps that rows of the past left; rows only shrink, so half of the room is free."""
+    """Close the gaps that rows of the past left; rows only shrink, so half of the array is free."""
     filled = 0
     for cluster in np.argsort(starts):
         if into[cluster] != cluster and cluster != other:

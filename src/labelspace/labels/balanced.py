@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.random64 import GOLDEN, mix
 from labelspace._core.sparse import unit_rows
 from labelspace._core.threads import cores, parallel_blocks
 
@@ -19,7 +20,7 @@ GAIN = 1e-4  # relative, of the objective: less ends 2-means
 
 
 def label_centroids(X: csr_matrix, Y: csr_matrix) -> csr_matrix:
-    """Directions of the labels, (labels, features): the sums of their examples' unit vectors."""
+    """Return the unit sums of the unit vectors of each label's examples, (labels, features)."""
     return unit_rows(csr_matrix(Y.T) @ unit_rows(X))
 
 
@@ -28,8 +29,8 @@ def split_balanced(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Split all items into at most `fanout` parts, these again, until a part has `most` items.
 
-    Returns the parent of each part, part 0 being the whole with parent -1, and the part in which
-    each item ends. With `at_random`, vectors do not matter.
+    Returns the parent of each part, part 0 being the whole with parent -1, and the last part of
+    each item. With `at_random`, vectors do not matter.
     """
     n = vectors.shape[0]
     order = np.arange(n)
@@ -132,11 +133,7 @@ def _split_ranges(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _mixed(random):  # type: ignore[no-untyped-def]
-    """splitmix64: neighbouring numbers give unrelated ones."""
-    random += np.uint64(0x9E3779B97F4A7C15)
-    random = (random ^ (random >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    random = (random ^ (random >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return random ^ (random >> np.uint64(31))
+    return mix(random + GOLDEN)
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import unit_rows
+from labelspace._core.sparse import rows_of, unit_rows
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels.agglomerative import agglomerate
 from labelspace.labels.balanced import label_centroids, split_balanced
@@ -86,7 +86,7 @@ def _forest(
 def _shared_examples(jaccard: csr_matrix, Y: csr_matrix) -> np.ndarray:
     """The number of examples that two labels share, again from their number over that of either."""
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    row_of = np.repeat(np.arange(jaccard.shape[0]), np.diff(jaccard.indptr))
+    row_of = rows_of(jaccard)
     either = counts[row_of] + counts[jaccard.indices]
     share = jaccard.data.astype(np.float64)
     return np.asarray(np.maximum(np.rint(either * share / (1.0 + share)), 1.0))

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix, identity, vstack
 
+from labelspace._core.sparse import rows_of
 from labelspace.errors import InputError, ParameterError
 
 Kind = Literal["arithmetic", "geometric", "jaccard", "pmi"]
@@ -23,7 +24,23 @@ CELLS_AT_A_TIME = 1 << 20  # bounds the float64 scratch of `_measure_in_place`
 class CooccurrenceTarget:
     """The sparse matrix U that the Gram matrix of the label vectors should resemble.
 
-    U  CSR (labels, labels), symmetric, float32; 1 on the diagonal, unused labels included
+    Parameters
+    ----------
+    Y : csr_matrix of shape (examples, labels)
+        Ones.
+    kind : {"arithmetic", "geometric", "jaccard", "pmi"}
+        The similarity of labels i and j, with F(i|j) = A_ij / A_jj: the mean of F(i|j) and F(j|i),
+        as in the paper; their geometric mean; A_ij / (A_ii + A_jj - A_ij); normalised pointwise
+        mutual information, negative values as 0.
+    max_labels_per_row : int
+        A row of l labels has l^2 pairs. Of longer rows that many labels are drawn by `seed`, and
+        weighted so that expected counts stay the same; pairs in few long rows may be missed.
+    seed : int
+
+    Attributes
+    ----------
+    U : csr_matrix of shape (labels, labels)
+        Symmetric, float32; 1 on the diagonal, unused labels included.
     """
 
     def __init__(
@@ -34,17 +51,6 @@ class CooccurrenceTarget:
         max_labels_per_row: int = 100,
         seed: int = 0,
     ) -> None:
-        """
-        Y                   CSR (examples, labels) of ones
-        kind                how alike labels i and j are, with F(i|j) = A_ij / A_jj:
-                            "arithmetic"  mean of F(i|j) and F(j|i), as in the paper
-                            "geometric"   their geometric mean
-                            "jaccard"     A_ij / (A_ii + A_jj - A_ij)
-                            "pmi"         normalised pointwise mutual information, negatives as 0
-        max_labels_per_row  a row of l labels stands for l^2 pairs; of longer rows that many labels
-                            are drawn by `seed`, and their pairs count for those left out: right
-                            on average, but pairs found in few long rows may go unseen
-        """
         if kind not in MEASURES:
             raise ParameterError(f"kind={kind!r}: expected one of {', '.join(MEASURES)}")
         if max_labels_per_row < 2:
@@ -60,12 +66,8 @@ class CooccurrenceTarget:
         self.U.sort_indices()
         _measure_in_place(self.U, np.maximum(counts, 1), max(Y.shape[0], 1), MEASURES[kind])
 
-    def submatrix(self, labels: np.ndarray) -> np.ndarray:
-        """U[labels, labels] as a dense float32 array; labels may repeat."""
-        return np.asarray(self.sparse_submatrix(labels).toarray())
-
     def sparse_submatrix(self, labels: np.ndarray) -> csr_matrix:
-        """The same as CSR, many times smaller and faster to multiply by where labels are many."""
+        """Return U[labels, labels] as CSR; labels may repeat."""
         if len(labels) and not 0 <= labels.min() <= labels.max() < self.U.shape[0]:
             raise InputError(f"labels must be numbers from 0 to {self.U.shape[0] - 1}")
         distinct, place = np.unique(labels, return_inverse=True)
@@ -88,15 +90,6 @@ class CooccurrenceTarget:
         block.sort_indices()
         return block
 
-    @staticmethod
-    def memory_bytes(Y: csr_matrix, max_labels_per_row: int = 100) -> int:
-        """Upper bound of what building and keeping U takes: as if no two rows shared a pair."""
-        lengths = np.minimum(np.diff(Y.indptr), max_labels_per_row).astype(np.int64)
-        # 4 bytes of value and at most 8 of index a cell.
-        n_labels = int(Y.shape[1])
-        cells = min(int(np.square(lengths).sum()) + n_labels, n_labels**2)
-        return 12 * cells + 8 * (n_labels + 1)
-
 
 # Each measure takes the shares of all examples that carry both labels, the one, and the other.
 
@@ -115,7 +108,7 @@ def _jaccard(both: np.ndarray, one: np.ndarray, other: np.ndarray) -> Any:
 
 def _pmi(both: np.ndarray, one: np.ndarray, other: np.ndarray) -> Any:
     above_chance, most = np.log(both / (one * other)), -np.log(both)
-    # A pair that every example carries tells nothing: 0 / 0 by the formula, 1 in the limit.
+    # A pair in every example has no information: 0 / 0 by the formula, 1 in the limit.
     share = np.divide(above_chance, most, out=np.ones_like(most), where=most > 0)
     return np.clip(share, 0.0, 1.0)
 
@@ -133,7 +126,7 @@ def _thinned(Y: csr_matrix, most: int, seed: int) -> csr_matrix:
     lengths = np.diff(Y.indptr)
     if not (lengths > most).any():
         return csr_matrix((np.ones(Y.nnz, np.float32), Y.indices, Y.indptr), shape=Y.shape)
-    row_of = np.repeat(np.arange(Y.shape[0]), lengths)
+    row_of = rows_of(Y)
     shuffled = np.lexsort((np.random.default_rng(seed).random(Y.nnz), row_of))
     place_in_row = np.arange(Y.nnz) - Y.indptr[row_of]
     kept = np.sort(shuffled[place_in_row < most])

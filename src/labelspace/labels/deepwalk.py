@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.dense import unit_array
 from labelspace._core.threads import cores
 from labelspace.errors import MissingExtraError
 from labelspace.labels.walks import RandomWalks
@@ -30,14 +31,30 @@ def deepwalk(
     seed: int = 0,
     deterministic: bool = True,
 ) -> np.ndarray:
-    """Vectors (nodes, dim) float32 of length 1.
+    """Return unit vectors of the nodes, (nodes, dim) float32.
 
-    walks          from every node; None: 10, and more on small graphs, up to half a million steps
-    window         how many steps apart two nodes of a walk still count as context
-    deterministic  one worker, and so the same bits every time; if False, all cores share the work
+    Nodes without edges get random directions, which in many dimensions are about orthogonal to each
+    other and to everything else.
 
-    Nodes without edges get random directions: in many dimensions these lie about as far from each
-    other as from everything else, which is all that can be said of them.
+    Parameters
+    ----------
+    graph : csr_matrix of shape (nodes, nodes)
+        Symmetric, with positive weights.
+    dim : int
+    walks : int, optional
+        Walks per node; by default 10, and more on small graphs, up to half a million steps.
+    length : int
+        Nodes per walk.
+    window, negatives : int
+        Of skip-gram: context in steps, and negative samples.
+    seed : int
+    deterministic : bool
+        Whether to use one worker, and so give the same bits every time; otherwise all cores.
+
+    Raises
+    ------
+    MissingExtraError
+        If gensim is not installed.
     """
     rng = np.random.default_rng([seed, dim])
     vectors = rng.standard_normal((graph.shape[0], dim), np.float32)
@@ -55,12 +72,11 @@ def deepwalk(
             epochs=1,
         )
         vectors[model.wv.index_to_key] = model.wv.vectors
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-    return vectors
+    return unit_array(vectors)
 
 
 def deepwalk_bytes(n_labels: int, dim: int) -> int:
-    """Memory at the peak: our vectors, the library's two tables, and its dictionary of nodes."""
+    """Return the peak memory: vectors, gensim's two tables, and its dictionary of nodes."""
     return n_labels * (4 * 4 * dim + 400)
 
 
@@ -70,7 +86,7 @@ def default_walks(n_nodes: int, length: int) -> int:
 
 
 class _Sentences:
-    """Walks one by one, as lists of nodes."""
+    """Iterate over walks, each a list of nodes."""
 
     def __init__(self, walks: RandomWalks) -> None:
         self.walks = walks
@@ -83,7 +99,7 @@ class _Sentences:
 def _skip_gram(
     walks: RandomWalks, dim: int, window: int, negatives: int, seed: int, workers: int
 ) -> Any:
-    """gensim's model with the nodes as its words, not trained yet."""
+    """Return gensim's model with the nodes as its words, not trained yet."""
     try:
         from gensim.models import Word2Vec
     except ImportError as error:

@@ -1,6 +1,6 @@
 """The label graph: which labels are neighbours, by shared examples or by a given taxonomy.
 
-A graph is a symmetric CSR matrix without a diagonal, one row a node; its values are edge weights.
+A graph is a symmetric CSR matrix without a diagonal, one row per node; its values are edge weights.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 def cooccurrence_graph(
     Y: csr_matrix, *, weights: Kind | None = None, max_labels_per_row: int = 100, seed: int = 0
 ) -> csr_matrix:
-    """An edge between two labels that ever share an example (Zhang et al. 2018, section 3.2).
+    """Return the graph with an edge between labels that share an example (Zhang et al. 2018, 3.2).
 
-    weights             None: every edge weighs 1; else how alike the labels are, by a measure of
-                        `CooccurrenceTarget`, so that walks prefer close labels to mere hubs
-    max_labels_per_row  of examples with more labels only so many, drawn by `seed`, make edges
+    Parameters
+    ----------
+    Y : csr_matrix of shape (examples, labels)
+    weights : str, optional
+        A measure of `CooccurrenceTarget` as edge weights, so that walks prefer similar labels to
+        mere hubs; by default every edge has weight 1.
+    max_labels_per_row : int
+        Of examples with more labels only so many, drawn by `seed`, make edges.
+    seed : int
     """
     similarity = CooccurrenceTarget(
         Y, weights or "arithmetic", max_labels_per_row=max_labels_per_row, seed=seed
@@ -33,7 +39,7 @@ def cooccurrence_graph(
 
 
 def taxonomy_graph(taxonomy: Taxonomy) -> csr_matrix:
-    """An edge between child and parent. The labels come first, further nodes after them."""
+    """Return the graph with an edge between child and parent: labels first, then other nodes."""
     child, parent = taxonomy.edges.T
     ends = np.concatenate([child, parent]), np.concatenate([parent, child])
     ones = np.ones(2 * len(child), np.float32)

@@ -1,4 +1,4 @@
-"""How likely a relevant label is to have been noted down at all, after Jain et al. (KDD 2016).
+"""Propensities: how likely a relevant label is to be in the data (Jain et al., KDD 2016).
 
 Rare labels are missed more often than frequent ones. The inverse of a label's propensity is the
 weight of a hit on it in the propensity-scored metrics.
@@ -18,28 +18,36 @@ from labelspace.errors import InputError, ParameterError
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """What a saved model keeps of its training labels: points of each label, and of all."""
+    """Training points per label and in all, which a saved model keeps for PSP.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (labels,)
+        Points per label.
+    n_points : int
+        Points in all.
+    """
 
     counts: np.ndarray
     n_points: int
 
     @classmethod
     def of(cls, Y: Any) -> Self:
-        """From a label matrix (points, labels)."""
+        """Count the labels of a matrix (points, labels)."""
         if np.ndim(Y) != 2:
             raise InputError(f"expected a label matrix (points, labels), got {type(Y).__name__}")
         matrix = checked_labels(Y, Y.shape[0])
         return cls(np.bincount(matrix.indices, minlength=matrix.shape[1]), matrix.shape[0])
 
     def plus(self, more: LabelCounts) -> LabelCounts:
-        """With more points, which may have more labels."""
+        """Return the sum of both counts, whose numbers of labels may differ."""
         return LabelCounts(
             self.widened(len(more.counts)) + more.widened(len(self.counts)),
             self.n_points + more.n_points,
         )
 
     def widened(self, n_labels: int) -> np.ndarray:
-        """The counts of `n_labels` labels: those beyond the training labels have none."""
+        """Return the counts of `n_labels` labels, with zeros beyond the training labels."""
         counts = np.zeros(max(n_labels, len(self.counts)), dtype=self.counts.dtype)
         counts[: len(self.counts)] = self.counts
         return counts
@@ -48,11 +56,33 @@ class LabelCounts:
 def inverse_propensities(
     Y_or_counts: Any, n_points: int | None = None, a: float = 0.55, b: float = 1.5
 ) -> np.ndarray:
-    """The weight 1 + C (N_l + b)^-a of each label l, where C = (log N - 1) (b + 1)^a.
+    """Return the weight 1 + C (N_l + b)^-a of each label l, where C = (log N - 1) (b + 1)^a.
 
-    Y_or_counts  label matrix (points, labels), or the number of points N_l that carry each label
-    n_points     N; may be left out for a matrix, whose rows are the points
-    a, b         0.5, 0.4 for WikiLSHTC and Wikipedia-500K; 0.6, 2.6 for Amazon; these otherwise
+    Parameters
+    ----------
+    Y_or_counts : csr_matrix or ndarray
+        A label matrix (points, labels), or the number of points N_l of each label.
+    n_points : int, optional
+        N; by default the rows of the matrix.
+    a, b : float
+        0.5, 0.4 for WikiLSHTC and Wikipedia-500K; 0.6, 2.6 for Amazon; the defaults otherwise.
+
+    Returns
+    -------
+    ndarray of shape (labels,), float64
+
+    Raises
+    ------
+    InputError
+        If the number of points is unknown or a count is negative.
+    ParameterError
+        If a or b is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> inverse_propensities(np.array([1000, 10, 0]), n_points=5000).round(2)
+    array([ 1.28,  4.25, 10.96])
     """
     if not (math.isfinite(a) and a >= 0):
         raise ParameterError(f"a={a!r}: expected a number of at least 0")

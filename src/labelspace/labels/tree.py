@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 class LabelTree:
     """Parents and labels of nodes that are numbered level by level; all else follows from them.
 
-    parent    int32 a node, -1 for the root
-    label     int32 a node, -1 where it carries none
-    n_labels  how many labels there are, those that hang nowhere included
+    Attributes
+    ----------
+    parent : ndarray of shape (nodes,), int32
+        -1 for the root.
+    label : ndarray of shape (nodes,), int32
+        -1 for a node without a label.
+    n_labels : int
+        The number of labels, those on no node included.
     """
 
     parent: np.ndarray
@@ -170,7 +175,7 @@ class LabelTree:
         if not len(tops):
             return tree
         above = tops[np.searchsorted(tree.place[tops], tree.place, side="right") - 1]
-        bare = top & (counts == 1) & (np.arange(len(tree)) > 0)  # its one label stands for it
+        bare = top & (counts == 1) & (np.arange(len(tree)) > 0)  # replaced by its one label
         parent = np.where(small & ~top, np.where(bare[above], parent[above], above), parent)
         label = np.where(top & ~bare, -1, tree.label)
         keep = ~small | (top & ~bare) | (small & (tree.label >= 0))

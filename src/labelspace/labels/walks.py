@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.random64 import GOLDEN, mix
 from labelspace._core.threads import parallel_blocks
 from labelspace.errors import InputError, ParameterError
 
@@ -22,17 +23,23 @@ _WALKS_PER_TASK = 512
 class RandomWalks:
     """Walks from every node that has an edge, `per_node` times; may be run through repeatedly.
 
-    Each round begins at all these nodes once, in an order of its own. Where edges have unequal
+    Each round starts at all these nodes once, in an order of its own. Where edges have unequal
     weights a step is drawn in proportion to them.
+
+    Parameters
+    ----------
+    graph : csr_matrix of shape (nodes, nodes)
+        Symmetric, with positive weights: no walk may get stuck.
+    per_node : int
+        Walks per node.
+    length : int
+        Nodes per walk, the first included.
+    seed : int
     """
 
     def __init__(
         self, graph: csr_matrix, *, per_node: int = 10, length: int = 40, seed: int = 0
     ) -> None:
-        """
-        graph   CSR (nodes, nodes) with positive weights, symmetric: no walk may get stuck
-        length  nodes in a walk, the first included
-        """
         if per_node < 1 or length < 1:
             raise ParameterError(f"per_node={per_node}, length={length}: expected at least 1")
         degrees = np.diff(graph.indptr)
@@ -45,11 +52,11 @@ class RandomWalks:
         self._bounds = _row_sums(graph) if graph.nnz and np.ptp(graph.data) > 0 else None
 
     def __len__(self) -> int:
-        """How many walks there are."""
+        """Return the number of walks."""
         return self.per_node * len(self.starts)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Walks as (n, length) int32 arrays of nodes."""
+        """Yield walks as (n, length) int32 arrays of nodes."""
         for round_ in range(self.per_node):
             order = np.random.default_rng([self.seed, round_]).permutation(self.starts)
             for start in range(0, len(order), WALKS_PER_BLOCK):
@@ -73,7 +80,7 @@ class RandomWalks:
 
 
 def _row_sums(graph: csr_matrix) -> np.ndarray:
-    """Running sums of each row's weights, divided by the row's total: ends of shares of [0, 1]."""
+    """Return the running sums of each row's weights, divided by the row's total."""
     total = np.cumsum(graph.data, dtype=np.float64)
     before = np.concatenate([[0.0], total])[graph.indptr]
     lengths = np.diff(graph.indptr)
@@ -82,22 +89,13 @@ def _row_sums(graph: csr_matrix) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mix(state):  # type: ignore[no-untyped-def]
-    """The output function of SplitMix64 (Steele et al. 2014): 64 bits that look random."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
-@njit(cache=True, nogil=True, inline="always")
 def _source(seed, number):  # type: ignore[no-untyped-def]
-    """Where the random source of a walk begins; mixed twice, so that near numbers lie apart."""
-    return _mix(_mix(seed + np.uint64(0x9E3779B97F4A7C15)) ^ (number + np.uint64(1)))
+    """Return the first state of a walk; mixed twice, so that near numbers give unrelated states."""
+    return mix(mix(seed + GOLDEN) ^ (number + np.uint64(1)))
 
 
 @njit(cache=True, nogil=True)
 def _walk_evenly(seed, first, indptr, indices, walks):  # type: ignore[no-untyped-def]
-    step = np.uint64(0x9E3779B97F4A7C15)
     states = np.empty(len(walks), np.uint64)
     nodes = walks[:, 0].copy()
     for row in range(len(walks)):
@@ -105,24 +103,23 @@ def _walk_evenly(seed, first, indptr, indices, walks):  # type: ignore[no-untype
     # All walks take a step before any takes the next: they wait for memory at the same time.
     for place in range(1, walks.shape[1]):
         for row in range(len(walks)):
-            states[row] += step
+            states[row] += GOLDEN
             begin = indptr[nodes[row]]
             degree = np.uint64(indptr[nodes[row] + 1] - begin)
             # High half of a 32 x 32 bit product: a choice among `degree` without division.
-            chosen = ((_mix(states[row]) >> np.uint64(32)) * degree) >> np.uint64(32)
+            chosen = ((mix(states[row]) >> np.uint64(32)) * degree) >> np.uint64(32)
             nodes[row] = indices[begin + np.int64(chosen)]
             walks[row, place] = nodes[row]
 
 
 @njit(cache=True, nogil=True)
 def _walk_weighted(seed, first, indptr, indices, bounds, walks):  # type: ignore[no-untyped-def]
-    step = np.uint64(0x9E3779B97F4A7C15)
     for row in range(len(walks)):
         state = _source(seed, first + np.uint64(row))
         node = walks[row, 0]
         for place in range(1, walks.shape[1]):
-            state += step
-            wanted = np.float64(_mix(state) >> np.uint64(11)) * 2.0**-53
+            state += GOLDEN
+            wanted = np.float64(mix(state) >> np.uint64(11)) * 2.0**-53
             low, high = indptr[node], indptr[node + 1] - 1
             while low < high:  # the first edge whose share ends above `wanted`
                 middle = (low + high) // 2

@@ -18,11 +18,12 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 
 from labelspace._core.checks import expect
+from labelspace._core.not_fitted import NotFittedError
 from labelspace._core.sparse import checked_features, checked_labels, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.errors import InputError, NotFittedError, UnsupportedError
+from labelspace.errors import InputError, UnsupportedError
 from labelspace.methods.parameters import (
     Parameter,
     checked_count,

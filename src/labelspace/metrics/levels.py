@@ -1,9 +1,8 @@
-"""How good the labels chosen from a ranking are, level by level of a taxonomy.
+"""Metrics of the labels predicted from a ranking, level by level of a taxonomy.
 
-A ranking says how likely labels are; here it is cut to the labels that are given. Each level is
-then measured on its own, with the labels of few training examples apart from the others. No label
-on a level ("NA") is never a success: it is counted, and reported apart. docs/metrics.md defines
-everything.
+The ranking is cut to the predicted labels. Each level is then evaluated on its own, with the labels
+of few training examples apart from the others. No label on a level ("NA") never counts as correct:
+it is counted and reported separately. docs/metrics.md defines everything.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import checked_labels
+from labelspace._core.sparse import checked_labels, rows_of
 from labelspace.data.levels import Levels
 from labelspace.errors import InputError
 from labelspace.metrics.ranking import RankedLabels
@@ -32,11 +31,31 @@ def evaluate_levels(
     single_path: bool,
     threshold: float = THRESHOLD,
 ) -> dict[str, Any]:
-    """All figures in percent, of the labels that are chosen from the ranking.
+    """Return all metrics, in percent, of the labels that are predicted from the ranking.
 
-    counts       (labels,) training examples of each label; those beyond its end have none
-    single_path  choose the likeliest path of each example and its likeliest label of each other
-                 kind; if False, all labels whose score is at least the threshold
+    Parameters
+    ----------
+    ranking : Ranking
+    Y_test : csr_matrix or ndarray of shape (n, labels)
+        The true labels.
+    counts : ndarray
+        Training examples per label; labels beyond its end have none.
+    levels : Levels
+        The level of each label.
+    single_path : bool
+        Whether to predict the likeliest path of each example and its likeliest label of each other
+        kind; if False, all labels whose score is at least the threshold.
+    threshold : float
+
+    Returns
+    -------
+    dict
+        With "exact path", "hierarchical" and, by name of the level, "levels".
+
+    Raises
+    ------
+    InputError
+        If Y_test and the levels have different numbers of labels.
     """
     truth = checked_labels(Y_test, Y_test.shape[0])
     if truth.shape[1] != len(levels.of):
@@ -53,7 +72,7 @@ def evaluate_levels(
 
 
 def above_threshold(ranking: RankedLabels, threshold: float, n_labels: int) -> csr_matrix:
-    """(n, labels) the labels whose score is at least the threshold."""
+    """Return the labels whose score is at least the threshold, (n, labels)."""
     scores = _score_matrix(ranking, n_labels)
     scores.data = (scores.data >= threshold).astype(np.float32)
     scores.eliminate_zeros()
@@ -61,7 +80,7 @@ def above_threshold(ranking: RankedLabels, threshold: float, n_labels: int) -> c
 
 
 def likeliest_paths(ranking: RankedLabels, levels: Levels) -> csr_matrix:
-    """(n, labels) for each example one path, and one label of each other kind, or none.
+    """Return one path for each example, and one label of each other kind, or none: (n, labels).
 
     That a path ends at a node is as likely as the node less its children, and that there is no path
     as likely as what the roots leave of 1. The likeliest end is chosen, with all its ancestors.
@@ -82,7 +101,7 @@ def likeliest_paths(ranking: RankedLabels, levels: Levels) -> csr_matrix:
 
 
 def path_figures(chosen: csr_matrix, truth: csr_matrix, levels: Levels) -> dict[str, Any]:
-    """Of whole paths: share that is right to the last label, and F1 in which ancestors count."""
+    """Return the share of paths that are exactly right, and hierarchical precision, recall, F1."""
     chosen, truth = _among(chosen, levels.on_path), _among(truth, levels.on_path)
     closure = levels.ancestors()
     wide_chosen, wide_truth = _as_ones(chosen @ closure), _as_ones(truth @ closure)
@@ -102,7 +121,7 @@ def path_figures(chosen: csr_matrix, truth: csr_matrix, levels: Levels) -> dict[
 def level_figures(
     chosen: csr_matrix, truth: csr_matrix, counts: np.ndarray, levels: Levels
 ) -> dict[str, dict[str, Any]]:
-    """By level: the figures of all its labels, of tail and of head labels, and NA."""
+    """Return, by level, the metrics of all its labels, of tail and head labels, and of NA."""
     samples = np.zeros(len(levels.of), np.int64)
     samples[: len(counts)] = counts[: len(samples)]
     is_tail = samples <= MOST_TAIL_SAMPLES
@@ -120,7 +139,7 @@ def level_figures(
 
 
 def set_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]:
-    """Precision, recall and F1 of pairs of example and label, and accuracy of whole sets.
+    """Return precision, recall and F1 of pairs of example and label, and subset accuracy.
 
     macro-F1 is the mean over the labels that are true or chosen somewhere; accuracy the share of
     the examples with true labels whose chosen labels are just those. Where nothing is true, recall
@@ -143,7 +162,7 @@ def set_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None
 
 
 def na_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]:
-    """Of the examples without a label here: how many, and the share that was given none.
+    """Return how many examples have no label here, and the share of them predicted to have none.
 
     missed is the share of the examples with a label here that were given none. A share of no
     examples is None.
@@ -165,7 +184,7 @@ def _accuracy(chosen: csr_matrix, truth: csr_matrix) -> float | None:
 
 
 def _precision(right: float, chosen: int, true: int) -> float | None:
-    """Choosing nothing where something is true is no success."""
+    """Return 0 where labels are true and none is predicted."""
     return 0.0 if true and not chosen else _share(right, chosen)
 
 
@@ -174,7 +193,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _score_matrix(ranking: RankedLabels, width: int) -> csr_matrix:
-    """(n, width) the scores above zero; ranked labels beyond the width cannot be right."""
+    """Return the scores above zero, (n, width); labels beyond the width cannot be right."""
     labels, scores = np.asarray(ranking.labels), np.asarray(ranking.scores, np.float32)
     given = (labels >= 0) & (scores > 0) & (labels < width)
     rows = np.nonzero(given)[0]
@@ -184,7 +203,7 @@ def _score_matrix(ranking: RankedLabels, width: int) -> csr_matrix:
 
 
 def _among(matrix: csr_matrix, columns: np.ndarray) -> csr_matrix:
-    """The matrix with all other columns empty."""
+    """Return the matrix with all other columns empty."""
     kept = matrix.tocsr().copy()
     kept.data = np.where(columns[kept.indices], kept.data, 0).astype(np.float32)
     kept.eliminate_zeros()
@@ -192,8 +211,8 @@ def _among(matrix: csr_matrix, columns: np.ndarray) -> csr_matrix:
 
 
 def _best(ends: csr_matrix, nothing: np.ndarray) -> csr_matrix:
-    """(n, labels) a one at the largest value of each row, unless `nothing` is larger."""
-    rows = np.repeat(np.arange(ends.shape[0]), np.diff(ends.indptr))
+    """Return a one at the largest value of each row, unless `nothing` is larger: (n, labels)."""
+    rows = rows_of(ends)
     # Within a row by falling value; equal values by label, so that the order of input is no matter.
     order = np.lexsort((ends.indices, -ends.data, rows))
     filled = np.flatnonzero(np.diff(ends.indptr))

@@ -1,4 +1,4 @@
-"""A ranking as pairs of example and label: score, label, and whether it is true."""
+"""A ranking as pairs of example and label."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from labelspace.metrics.ranking import RankedLabels
 
 @dataclass(frozen=True)
 class Pairs:
-    """All ranked pairs of example and label, pads left out.
+    """All ranked pairs of example and label, without padding.
 
-    scores  (pairs,) float32
-    labels  (pairs,)
-    hits    (pairs,) bool: the label is true for the example
-    truth   CSR (examples, labels)
+    `scores`, `labels` and `hits` have shape (pairs,); a hit is a label that is true for the
+    example. `truth` is CSR (examples, labels).
     """
 
     scores: np.ndarray
@@ -29,7 +27,7 @@ class Pairs:
 
     @classmethod
     def of(cls, ranking: RankedLabels, Y: Any, k: int | None = None) -> Pairs:
-        """Pairs of the first k labels of each example, of all that are ranked if None."""
+        """Return the pairs of the first k labels of each example; of all labels if None."""
         labels = np.asarray(ranking.labels)[:, :k]
         truth = checked_labels(Y, len(labels))
         rows, places = np.nonzero(labels >= 0)

@@ -1,4 +1,4 @@
-"""How good a ranking is: precision, nDCG, recall, their propensity-scored forms, coverage, F1.
+"""Metrics of a ranking: precision, nDCG, recall, PSP, PSnDCG, coverage and F1.
 
 Each metric and each corner case (rows without labels, short rankings, unseen labels) is defined
 in docs/metrics.md. Everything is counted from the non-zeros of the label matrices.
@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import checked_labels
+from labelspace._core.sparse import checked_labels, rows_of
 from labelspace.data.stats import label_bands
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
@@ -22,7 +22,7 @@ BANDS = ("head", "torso", "tail")
 
 
 class RankedLabels(Protocol):
-    """What `evaluate` needs of a ranking: labels best first, -1 where there is none."""
+    """A ranking as `evaluate` reads it: labels (n, k), best first, -1 for none; their scores."""
 
     @property
     def labels(self) -> np.ndarray: ...
@@ -32,7 +32,27 @@ class RankedLabels(Protocol):
 
 
 def measure(metric: str, ranking: RankedLabels, Y_test: Any, Y_train: Any = None) -> float:
-    """One metric alone, as "P@1"; a method chooses by it on its validation cut."""
+    """Return one metric in percent.
+
+    Parameters
+    ----------
+    metric : str
+        Its name in the result of `evaluate`, such as "P@1" or "PSP@5".
+    ranking, Y_test, Y_train
+        As for `evaluate`; the training labels are needed for PSP and PSnDCG only.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelspace import Ranking
+    >>> ranking = Ranking(np.array([[1, 0]]), np.array([[0.9, 0.1]]))
+    >>> measure("P@1", ranking, np.array([[1, 0, 0]]))
+    0.0
+    """
     k = int(metric.partition("@")[2])
     counted = Y_train if metric.startswith("PS") else None  # no other metric needs the counts
     return float(evaluate(ranking, Y_test, counted, ks=(k,), bands=False)[metric])
@@ -49,17 +69,50 @@ def evaluate(
     threshold: float | None = None,
     bands: bool = True,
 ) -> dict[str, Any]:
-    """All metrics in percent: {"P@1": 63.2, ..., "bands": {"tail": {"recall@5": 31.0, ...}}}.
+    """Return all metrics in percent.
 
-    ranking          .labels and .scores, both (n, k)
-    Y_test, Y_train  CSR label matrices, whose widths may differ; LabelCounts will do for training
-    propensity       the constants (a, b) of `inverse_propensities`
-    propensity_from  which labels are counted for PSP and PSnDCG; figures of the two never compare
-    threshold        also give F1 of the labels whose score is at least this
-    bands            also give every metric for head, torso and tail labels
+    Parameters
+    ----------
+    ranking : Ranking
+        Any object with `labels` and `scores`, both of shape (n, k).
+    Y_test : csr_matrix or ndarray of shape (n, labels)
+        The true labels.
+    Y_train : csr_matrix, ndarray or LabelCounts, optional
+        The training labels, also of another width. Without them PSP, PSnDCG and bands are left
+        out.
+    ks : sequence of int
+        The values of k.
+    propensity : tuple of float
+        The constants (a, b) of `inverse_propensities`.
+    propensity_from : {"train", "test"}
+        The labels that are counted for PSP and PSnDCG; results of the two are not comparable.
+    threshold : float, optional
+        If given, add F1 of the labels whose score is at least this.
+    bands : bool
+        Whether to add every metric for head, torso and tail labels. A band of which no test
+        example has a label is left out.
 
-    PSP, PSnDCG and bands need the training labels and are left out without them; a band that no
-    test row has labels of is left out too.
+    Returns
+    -------
+    dict
+        {"P@1": 63.2, ..., "bands": {"tail": {"recall@5": 31.0, ...}}}
+
+    Raises
+    ------
+    InputError
+        If the ranking and the label matrix do not fit, or there is no true label.
+    ParameterError
+        If an option is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelspace import Ranking, evaluate
+    >>> ranking = Ranking(np.array([[0, 1], [2, 1]]), np.array([[0.9, 0.4], [0.8, 0.7]]))
+    >>> Y_test = np.array([[1, 0, 0], [0, 1, 0]])
+    >>> found = evaluate(ranking, Y_test, ks=(1, 2), threshold=0.5)
+    >>> found["P@1"], found["recall@2"], round(found["micro-F1"], 1)
+    (50.0, 100.0, 80.0)
     """
     _check_options(ks, propensity_from, threshold)
     case = _Case.of(ranking, Y_test)
@@ -91,12 +144,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Case:
-    """A ranking laid beside the truth.
-
-    labels, scores  (n, k), as ranked
-    hits            (n, k), True where the label is a true one
-    truth           (n, L) CSR of the true labels
-    """
+    """A ranking and the truth: labels, scores and hits (n, k), truth CSR (n, labels)."""
 
     labels: np.ndarray
     scores: np.ndarray
@@ -117,9 +165,9 @@ class _Case:
         return int(max(self.truth.shape[1], self.labels.max(initial=-1) + 1))
 
     def within(self, among: np.ndarray) -> _Case:
-        """The rows that have true labels among these, with only these as truth and as hits."""
+        """Return the rows that have true labels among these, with only these as truth and hits."""
         cells = among[self.truth.indices]
-        n_true = np.bincount(_rows(self.truth)[cells], minlength=len(self.hits))
+        n_true = np.bincount(rows_of(self.truth)[cells], minlength=len(self.hits))
         rows = n_true > 0
         indptr = np.concatenate(([0], np.cumsum(n_true[rows])))
         parts = (self.truth.data[cells], self.truth.indices[cells], indptr)
@@ -132,7 +180,7 @@ class _Case:
         )
 
     def at_ks(self, ks: Sequence[int], weights: np.ndarray | None) -> dict[str, float]:
-        """The metrics at each k; the propensity-scored ones if labels have weights."""
+        """Return the metrics at each k; the propensity-scored ones if labels have weights."""
         n_true = np.diff(self.truth.indptr)
         discounts = 1.0 / np.log2(np.arange(2, max(ks) + 2))
         ideal = np.concatenate(([np.inf], np.cumsum(discounts)))  # no true labels: nDCG is 0
@@ -164,7 +212,7 @@ class _Case:
         }
 
     def f1(self, threshold: float, among: np.ndarray) -> dict[str, float]:
-        """F1 of the labels whose score reaches the threshold, counted for `among` alone."""
+        """Return F1 of the labels whose score is at least the threshold, for `among` alone."""
         chosen = (self.scores >= threshold) & (self.labels >= 0)
         n = len(among)
         right = np.bincount(self.labels[chosen & self.hits], minlength=n)[among]
@@ -179,20 +227,20 @@ class _Case:
 
 
 def _hits(labels: np.ndarray, truth: csr_matrix) -> np.ndarray:
-    """Which cells of a ranking name a true label, by one search among (row, label) keys."""
+    """Return which cells of a ranking hold a true label, by a search among (row, label) keys."""
     width = max(truth.shape[1], int(labels.max(initial=-1)) + 1)
-    known = _rows(truth) * width + truth.indices
+    known = rows_of(truth) * width + truth.indices
     asked = np.arange(len(labels), dtype=np.int64)[:, None] * width + labels
     places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
     return np.asarray((known[places] == asked) & (labels >= 0))
 
 
 def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:
-    """(n, k): the largest weights among each row's true labels, descending, then zeros."""
+    """Return the k largest weights of each row's true labels, descending, then zeros."""
     order = np.argsort(-weights, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    rows = _rows(truth)
+    rows = rows_of(truth)
     keys = np.sort(rows * len(order) + rank[truth.indices])
     place = np.arange(len(keys)) - truth.indptr[rows]
     kept = place < k
@@ -202,13 +250,8 @@ def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:
 
 
 def _discounted(gains: np.ndarray, discounts: np.ndarray) -> np.ndarray:
-    """Each row's gains, weighted by their place."""
+    """Return each row's sum of gains, discounted by rank."""
     return np.asarray(gains @ discounts[: gains.shape[1]])
-
-
-def _rows(matrix: csr_matrix) -> np.ndarray:
-    """The row of each non-zero."""
-    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
 
 def _n_distinct(labels: np.ndarray) -> int:

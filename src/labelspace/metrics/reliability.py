@@ -1,4 +1,4 @@
-"""Do scores mean what they say: of labels scored 0.7, are seven in ten true?"""
+"""Reliability of scores as probabilities: of labels scored 0.7, are seven in ten true?"""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Reliability:
-    """Pairs of example and label by their score, in bins of equal width.
+    """A reliability diagram: pairs of example and label by score, in bins of equal width.
 
-    counts  (bins,) how many pairs
-    scores  (bins,) their mean score, 0 where there are none
-    hits    (bins,) the share of them that is true, 0 where there are none
+    Attributes
+    ----------
+    counts : ndarray of shape (bins,)
+        The number of pairs.
+    scores : ndarray of shape (bins,)
+        Their mean score, 0 without pairs.
+    hits : ndarray of shape (bins,)
+        The share of true ones, 0 without pairs.
     """
 
     counts: np.ndarray
@@ -29,13 +34,13 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean distance of score and share; NaN without pairs."""
+        """Expected calibration error: mean distance of score and true share; NaN without pairs."""
         if not self.counts.any():
             return float("nan")
         return float(np.average(np.abs(self.scores - self.hits), weights=self.counts))
 
     def metadata(self) -> dict[str, Any]:
-        """For JSON: the error in percent, None without pairs, and every bin that holds pairs."""
+        """Return JSON values: ECE in percent, None without pairs, and each bin that has pairs."""
         width = 1.0 / len(self.counts)
         bins = [
             {
@@ -54,7 +59,31 @@ class Reliability:
 def reliability(
     ranking: RankedLabels, Y: Any, k: int | None = None, bins: int = BINS
 ) -> Reliability:
-    """How the scores of a ranking's first k labels (None: all) agree with the true labels Y."""
+    """Compare the scores of a ranking with the shares of true labels.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        With scores in [0, 1].
+    Y : csr_matrix or ndarray of shape (n, labels)
+        The true labels.
+    k : int, optional
+        Use the first k labels of each example only.
+    bins : int
+        The number of bins.
+
+    Returns
+    -------
+    Reliability
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelspace import Ranking
+    >>> ranking = Ranking(np.array([[0], [0], [1], [1]]), np.full((4, 1), 0.75))
+    >>> reliability(ranking, np.array([[1, 0], [1, 0], [0, 1], [1, 0]])).ece
+    0.0
+    """
     if bins < 1:
         raise ParameterError(f"bins={bins}: expected an integer of at least 1")
     pairs = Pairs.of(ranking, Y, k)

@@ -1,4 +1,4 @@
-"""Sets instead of rankings: the score from which on a label is given, chosen on held-out data."""
+"""The score threshold from which a label is predicted, chosen on held-out data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,19 @@ MICRO_F1, MACRO_F1, PRECISION = "micro-f1", "macro-f1", "precision"
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold, what it was chosen for, and the figures of its sets there, in percent."""
+    """A threshold and the metrics of the predicted labels on the held-out data, in percent.
+
+    Attributes
+    ----------
+    value : float
+        Labels whose score is at least this are predicted.
+    goal : str
+        What it was chosen for: "micro-f1", "macro-f1" or "precision=0.9".
+    precision, recall, micro_f1, macro_f1 : float
+        Metrics on the held-out data.
+    examples : int
+        The number of held-out examples.
+    """
 
     value: float
     goal: str
@@ -28,32 +40,59 @@ class Threshold:
     examples: int
 
     def metadata(self) -> dict[str, Any]:
-        """For `model.json`."""
+        """Return the attributes as a dictionary for `model.json`."""
         return asdict(self)
 
 
 def choose_threshold(ranking: RankedLabels, Y: Any, goal: str = MICRO_F1) -> Threshold:
-    """The best threshold on the scores of a ranking of held-out examples with true labels Y.
+    """Return the best threshold on the scores of a ranking of held-out examples.
 
-    goal  "micro-f1" or "macro-f1": the largest; "precision=0.9": the largest sets of which at least
-          this share is right
+    Every threshold that makes a difference is tried. True labels that the ranking does not contain
+    count as missed.
 
-    Every threshold that makes a difference is tried. Labels that the ranking leaves out count as
-    missed.
+    Parameters
+    ----------
+    ranking : Ranking
+        Of the held-out examples.
+    Y : csr_matrix or ndarray of shape (n, labels)
+        Their true labels.
+    goal : str
+        "micro-f1" or "macro-f1" for the largest F1; "precision=0.9" for the most labels with at
+        least this precision.
+
+    Returns
+    -------
+    Threshold
+
+    Raises
+    ------
+    InputError
+        If there are no labels, or no threshold gives the precision.
+    ParameterError
+        If the goal is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelspace import Ranking
+    >>> ranking = Ranking(np.array([[0, 1], [1, 0]]), np.array([[0.75, 0.25], [0.5, 0.25]]))
+    >>> chosen = choose_threshold(ranking, np.array([[1, 0], [0, 1]]))
+    >>> chosen.value, chosen.micro_f1
+    (0.375, 100.0)
     """
     wanted = check_goal(goal)
     pairs = Pairs.of(ranking, Y)
     if pairs.truth.nnz == 0:
         raise InputError("the held-out examples have no labels: a threshold needs some")
     if not len(pairs.scores):
-        raise InputError("the ranking is empty: a threshold needs labels that are given")
+        raise InputError("the ranking is empty: a threshold needs labels with scores")
     order = np.argsort(-pairs.scores, kind="stable")
     scores = pairs.scores[order]
     right, given = np.cumsum(pairs.hits[order]), np.arange(1, len(order) + 1)
     precision = right / given
     micro = 2 * right / (given + pairs.truth.nnz)
     macro = _macro_f1(pairs, order)
-    # Pairs of one score are given together: only the last of them is a place to stop.
+    # Pairs of equal score are predicted together: only the last of them is a place to stop.
     stops = np.flatnonzero(np.append(scores[1:] < scores[:-1], True))
     if wanted is None:
         curve = micro if goal == MICRO_F1 else macro
@@ -79,7 +118,7 @@ def choose_threshold(ranking: RankedLabels, Y: Any, goal: str = MICRO_F1) -> Thr
 
 
 def check_goal(goal: str) -> float | None:
-    """The wanted precision, None for the goals that are F1; anything else is a ParameterError."""
+    """Return the precision of the goal, None for F1; raise ParameterError for anything else."""
     if goal in (MICRO_F1, MACRO_F1):
         return None
     name, equals, number = goal.partition("=")
@@ -95,10 +134,10 @@ def check_goal(goal: str) -> float | None:
 
 
 def _macro_f1(pairs: Pairs, order: np.ndarray) -> np.ndarray:
-    """Mean F1 of labels when the first, the first two, ... pairs are given.
+    """Return the mean F1 of labels when the first, the first two, ... pairs are predicted.
 
-    The mean is over labels that are true or given for some example. Each pair changes the F1 of one
-    label; the changes are found label by label and added up in the order of the pairs.
+    The mean is over labels that are true or predicted for some example. Each pair changes the F1 of
+    one label; the changes are found label by label and added up in the order of the pairs.
     """
     labels, hits = pairs.labels[order], pairs.hits[order]
     width = max(pairs.truth.shape[1], int(labels.max()) + 1)
@@ -119,7 +158,7 @@ def _macro_f1(pairs: Pairs, order: np.ndarray) -> np.ndarray:
 
 
 def _between(scores: np.ndarray, stop: int) -> float:
-    """Midway from the last score that is given to the next, for scores off by a rounding error."""
+    """Return the middle of the last predicted score and the next: scores have rounding errors."""
     last = scores[stop]
     following = scores[stop + 1] if stop + 1 < len(scores) else np.float32(0)
     middle = np.float32((float(last) + float(following)) / 2)

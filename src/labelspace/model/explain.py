@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labelspace._core.suggest import did_you_mean
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, ParameterError
 
@@ -94,7 +94,5 @@ def _named(tagger: Tagger, found: Explanation, score: float | None) -> Why:
 
 def _number(label: str, names: list[str]) -> int:
     if label not in names:
-        near = difflib.get_close_matches(label, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(f"the model has no label {label!r}{hint}")
+        raise ParameterError(f"the model has no label {label!r}{did_you_mean(label, names)}")
     return names.index(label)

@@ -20,7 +20,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.products import dense_times_dense, sparse_times_dense
@@ -126,12 +126,12 @@ class Decoder:
 
     def tensors(self) -> dict[str, Tensor]:
         """All weights by name, sharing memory, for the Trainer."""
-        hidden = {f"decoder.{name}": tensor for name, tensor in self.hidden.tensors().items()}
+        hidden = prefixed("decoder.", self.hidden.tensors())
         return {**hidden, "decoder.table": torch.from_numpy(self.table.weight)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All weights by name; the table may be a memory map, which torch does not take."""
-        hidden = {f"decoder.{name}": array for name, array in self.hidden.arrays().items()}
+        hidden = prefixed("decoder.", self.hidden.arrays())
         return {**hidden, "decoder.table": self.table.weight}
 
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.dense import unit_array as unit_array
 from labelspace.nn.products import dense_times_dense, sparse_times_dense
 from labelspace.nn.row_tables import SparseLinear
 
@@ -219,25 +219,9 @@ def principal_directions(points: np.ndarray, dim: int) -> np.ndarray:
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
-    """Return rows scaled to length 1; rows of zeros stay, without a gradient."""
+    """Return rows scaled to length 1; rows of zeros stay, without a gradient.
+
+    The same for arrays is `unit_array`.
+    """
     lengths: torch.Tensor = rows.norm(dim=1, keepdim=True)
     return rows / lengths.masked_fill(lengths < TINY, torch.inf)
-
-
-def unit_array(rows: np.ndarray) -> np.ndarray:
-    """Return the rows of an array scaled to length 1; rows of zeros stay."""
-    scaled = np.empty(rows.shape, np.float32)
-    _scale_rows(rows, scaled)
-    return scaled
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _scale_rows(rows, scaled):  # type: ignore[no-untyped-def]
-    """Compiled: of a single row, numpy's calls take longer than what they do."""
-    for row in range(len(rows)):
-        square = np.float32(0.0)
-        for value in rows[row]:
-            square += value * value
-        factor = 1.0 / max(np.sqrt(square), np.float32(TINY))
-        for j in range(rows.shape[1]):
-            scaled[row, j] = factor * rows[row, j]

@@ -1,1 +1,1 @@
-"""What listens to training: callbacks, checkpoints, history, progress."""
+"""Callbacks of a training run: checkpoints, history, progress."""

@@ -1,4 +1,4 @@
-"""What listens to a training run: progress, checkpoints. Free of torch, so anyone may import it."""
+"""Callbacks of a training run, and checkpoints; without torch, so that any module may import it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A run of so many seconds is written when its last epoch is over; others are held in memory.
-WORTH_WRITING = 10.0
+WORTH_WRITING = 10.0  # seconds; a shorter run is not written when its last epoch is over
 
 
 class Progress(Protocol):
-    """Where a run stands."""
+    """How far a run is."""
 
     epoch: int
     step: int
@@ -45,71 +44,80 @@ class Run(Protocol):
     def progress(self) -> Progress: ...
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """All that a resumed run needs."""
+        """Return all that a resumed run needs."""
 
     def final_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The same after the last epoch, without what only further epochs need."""
+        """Return the same after the last epoch, without what only further epochs need."""
 
     def load_state(self, arrays: Mapping[str, np.ndarray], progress: Mapping[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
 
 
 class Callback:
-    """Hooks of a run; override what you need."""
+    """Hooks of a training run; override those that you need.
+
+    Examples
+    --------
+    >>> class PrintLoss(Callback):
+    ...     def on_epoch(self, run):
+    ...         print(run.progress.epoch, run.loss)
+
+    Pass it to `fit`, as in `model.fit(X, Y, callbacks=[PrintLoss()])`.
+    """
 
     def on_start(self, run: Run) -> None:
-        """Before the first batch."""
+        """Run before the first batch."""
 
     def on_batch(self, run: Run) -> None:
-        """After each batch."""
+        """Run after each batch."""
 
     def on_epoch(self, run: Run) -> None:
-        """After each epoch, its validation score known."""
+        """Run after each epoch and its validation."""
 
     def on_interrupt(self, run: Run) -> None:
-        """The user stopped the run; the state is that after the last whole batch."""
+        """Run when the user stops the run; its state is that after the last whole batch."""
 
     def on_trained(self, run: Run) -> None:
-        """After the last batch of a learner, also where others of the same run follow."""
+        """Run after the last batch of a training task, also where others of the run follow."""
 
     def on_end(self, run: Run) -> None:
-        """After the last batch, the best weights in place."""
+        """Run after the last batch, with the best weights restored."""
 
     def on_work(self, what: str, done: int, total: int) -> None:
-        """Work that has no epochs got on; called from any thread."""
+        """Run when work without epochs has advanced; called from any thread."""
 
     def within(self, part: str) -> Callback | None:
-        """What listens in its place to a part of the run, a member of several say; None: nobody."""
+        """Return the callback of a part of the run, such as an ensemble member; None for none."""
         del part
         return None
 
     def blocks(self, name: str, identity: str) -> Blocks | None:
-        """Keeps the blocks of a computation that has no epochs; None: they are not kept."""
+        """Return the store of the blocks of a computation without epochs; None for none."""
         del name, identity
         return None
 
     def finish(self, identity: str, arrays: Arrays) -> None:
-        """A part of the run is done, and this is its state."""
+        """Run when a part of the run is done, with its state."""
 
     def finished(self, identity: str) -> Arrays | None:
-        """The state of a part that an earlier run has finished, if it was kept."""
+        """Return the state of a part that an earlier run has finished, if it was stored."""
         del identity
         return None
 
 
 def listeners(callbacks: Iterable[Callback], part: str) -> list[Callback]:
-    """Who listens to a part of the run."""
+    """Return the callbacks of a part of the run."""
     return [inner for inner in (callback.within(part) for callback in callbacks) if inner]
 
 
 def kept_blocks(callbacks: Iterable[Callback], name: str, identity: str) -> Blocks | None:
-    """Return what keeps the blocks of a computation, if any of the callbacks does."""
+    """Return the store of the blocks of a computation, if a callback has one."""
     found = (callback.blocks(name, identity) for callback in callbacks)
     return next((blocks for blocks in found if blocks is not None), None)
 
 
 def teller(callbacks: Iterable[Callback], what: str, total: int) -> Callable[[int], None]:
-    """A function that adds up how much of the work is done, and tells all; for any thread."""
+    """Return a function that adds to the work done and runs `on_work` of all; for any thread."""
     lock, done = threading.Lock(), 0
 
     def tell(more: int) -> None:
@@ -123,20 +131,35 @@ def teller(callbacks: Iterable[Callback], what: str, total: int) -> Callable[[in
 
 
 class Checkpoint(Callback):
-    """Keeps a run's state in one folder, so that a stopped or killed run goes on to the same bits.
+    """Write a run's state to a folder, so that a resumed run ends with the same bits.
 
-    Written every `minutes` and on interrupt, to a temporary sibling that is renamed: a kill at any
-    moment leaves the last whole checkpoint. Call `keep` when a run was interrupted outside of its
-    epochs; what was done until then is written.
+    A checkpoint is written every `minutes` and on interrupt, and replaces the one before at once: a
+    process killed at any moment leaves the last whole one. Call `keep` when a run was interrupted
+    outside of its epochs; what was done until then is written.
+
+    Parameters
+    ----------
+    directory : str or Path
+        The folder of the checkpoint.
+    minutes : float
+        Time between checkpoints; 0 writes one after every batch.
+    resume : bool
+        Whether to continue from the checkpoint in the folder, if there is one.
+
+    Raises
+    ------
+    ParameterError
+        If `minutes` is negative or not finite.
+
+    Examples
+    --------
+    >>> Checkpoint("model.checkpoint", minutes=10, resume=True).path.name
+    'checkpoint.safetensors'
     """
 
     def __init__(
         self, directory: str | Path, *, minutes: float = 5.0, resume: bool = False
     ) -> None:
-        """
-        minutes  between checkpoints; 0 writes one after every batch
-        resume   go on from the checkpoint in the folder, if there is one
-        """
         if not 0 <= minutes < math.inf:
             raise ParameterError(f"checkpoint minutes {minutes}: expected a number of at least 0")
         self.path = Path(directory) / "checkpoint.safetensors"
@@ -197,7 +220,7 @@ class Checkpoint(Callback):
         return arrays
 
     def keep(self) -> None:
-        """Write what is done of an interrupted run; CheckpointError if that cannot be."""
+        """Write what is done of an interrupted run; raise CheckpointError if that fails."""
         for part in self._parts:
             part.keep()
         for blocks in self._blocks:
@@ -222,7 +245,7 @@ class Checkpoint(Callback):
         write_checkpoint(self.path, arrays, progress)
 
     def _try(self, write: Callable[[], None]) -> CheckpointError | None:
-        """Write; a disk that fails must not end the training."""
+        """Write, and log a failure: a full disk must not end the training."""
         try:
             write()
         except CheckpointError as error:

@@ -1,11 +1,10 @@
-"""Files of a checkpoint: arrays and facts under one checksum, and blocks written as they are done.
+"""Files of a checkpoint: arrays and metadata under one checksum, and blocks of a computation.
 
 Whatever is wrong with a file, or with the disk, is a CheckpointError of one sentence.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import logging
 import threading
@@ -26,33 +25,26 @@ logger = logging.getLogger(__name__)
 Arrays = Mapping[str, np.ndarray]
 
 
-def write_checkpoint(path: Path, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+def write_checkpoint(path: Path, arrays: Arrays, metadata: Mapping[str, Any]) -> None:
     """Replace the file whole, or leave what was there and raise CheckpointError."""
-    from safetensors import SafetensorError
-
-    text = json.dumps(facts)
+    text = json.dumps(metadata)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
-        try:
-            write_arrays(path, arrays, {"run": text, "checksum": _checksum(arrays, text)})
-        except BaseException:
-            _sweep(path)
-            raise
-    except (OSError, SafetensorError, LabelspaceError) as error:
+        write_arrays(path, arrays, {"run": text, "checksum": _checksum(arrays, text)})
+    except (OSError, LabelspaceError) as error:
         raise CheckpointError(
             f"the checkpoint {path} cannot be written: {_reason(error)}"
         ) from error
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays as memory maps, and the facts; both are what was written, or CheckpointError."""
+    """Return the arrays as memory maps, and the metadata; raise CheckpointError if damaged."""
     try:
-        arrays, metadata = read_arrays(path)
-        text = metadata["run"]
-        whole = metadata["checksum"] == _checksum(arrays, text)
-        facts = json.loads(text)
-        if not isinstance(facts, dict):
+        arrays, header = read_arrays(path)
+        text = header["run"]
+        whole = header["checksum"] == _checksum(arrays, text)
+        metadata = json.loads(text)
+        if not isinstance(metadata, dict):
             raise TypeError("its header is not an object")
     except (
         *(OSError, ValueError, LookupError, TypeError, AttributeError),
@@ -66,10 +58,11 @@ def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"{path} is not the checkpoint that was written (wrong checksum): it was changed or "
             "damaged; remove it to start anew"
         )
-    return arrays, facts
+    return arrays, metadata
 
 
 def of_another_run(path: Path) -> CheckpointError:
+    """Return the error for a checkpoint of another run."""
     return CheckpointError(
         f"{path} belongs to a run with other data or parameters; "
         "give the same ones, or remove it to start anew"
@@ -148,8 +141,8 @@ class Blocks:
         self._last = time.monotonic()
 
     def _read(self, path: Path) -> dict[int, tuple[np.ndarray, ...]]:
-        arrays, facts = read_checkpoint(path)
-        if facts.get("identity") != self.identity:
+        arrays, metadata = read_checkpoint(path)
+        if metadata.get("identity") != self.identity:
             raise of_another_run(path)
         try:
             starts, lengths = arrays["starts"], arrays["lengths"]
@@ -182,9 +175,3 @@ def _checksum(arrays: Arrays, text: str) -> str:
 
 def _reason(error: BaseException) -> str:
     return str((isinstance(error, OSError) and error.strerror) or error)
-
-
-def _sweep(path: Path) -> None:
-    """Remove drafts of this file that a killed or failed write left behind."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        left.unlink(missing_ok=True)

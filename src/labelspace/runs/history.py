@@ -1,7 +1,7 @@
-"""The curve of a training run: P@k and nDCG@k on training and on held-out data, epoch by epoch.
+"""Learning curves: P@k and nDCG@k on training and on held-out data, epoch by epoch.
 
-The figures go into the run's own history, so that checkpoints carry them and a resumed run's curve
-has no gap. Free of torch, so anyone may import it.
+The metrics go into the run's own history, so that checkpoints contain them and the curve of a
+resumed run has no gap.
 """
 
 from __future__ import annotations
@@ -27,9 +27,17 @@ RankOwn = Callable[[np.ndarray, int], Any]
 
 
 class History(Callback):
-    """Measures the model after each epoch, once a method has given its ranking to `watch`.
+    """Callback that evaluates the model after each epoch, once a method has called `watch`.
 
-    Members of a method that combines several are measured each on its own.
+    The metrics are in `history_` of the fitted method. The members of a method that combines
+    several are evaluated each on its own.
+
+    Examples
+    --------
+    >>> history = History()
+
+    `model.fit(X, Y, callbacks=[history])` then fills `model.history_` with entries such as
+    {"epoch": 1, "loss": 0.4, "train P@1": 71.0, "valid P@1": 58.5, ...}.
     """
 
     def __init__(self) -> None:
@@ -58,12 +66,20 @@ def watch(
     rank_own: RankOwn | None = None,
     most: int = MOST_MEASURED,
 ) -> None:
-    """Measure a run that is about to begin; it must rank without any random number.
+    """Evaluate a run after each of its epochs, if one of the callbacks is a `History`.
 
-    rank      rank(X, k) ranks by the weights of the moment
-    rank_own  rank_own(rows, k) ranks training examples by their numbers, for methods whose
-              training examples vote: without it, each would vote for itself
-    most      examples of each part that are measured
+    Parameters
+    ----------
+    callbacks : sequence of Callback
+    rank : callable
+        rank(X, k) returns a ranking by the current weights, without any random number.
+    train, valid : tuple of csr_matrix
+        Features and labels.
+    rank_own : callable, optional
+        rank_own(rows, k) ranks training examples by their numbers, for methods whose training
+        examples vote: without it, each would vote for itself.
+    most : int
+        Examples of each part that are evaluated.
     """
     for callback in callbacks:
         if not isinstance(callback, History):
@@ -85,7 +101,7 @@ def watch(
 
 
 def curves_of(method: Any) -> dict[str, Any] | None:
-    """Return what a fitted method keeps of its epochs as JSON values; None if it had none.
+    """Return the epochs of a fitted method as JSON values; None if it had none.
 
     {"method", "metric", "epochs": [{"epoch": 1, "loss": .., "train P@1": .., ..}, ..]}, or for a
     method that combines several {"method", "members": [the same of each that had epochs]}.
@@ -102,5 +118,5 @@ def curves_of(method: Any) -> dict[str, Any] | None:
 
 
 def _spaced(n_rows: int, most: int) -> np.ndarray:
-    """Evenly spaced rows: the same for every epoch and every run."""
+    """Return evenly spaced rows, the same for every epoch and every run."""
     return np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))

@@ -1,4 +1,4 @@
-"""How far a long run is: bars in a terminal or notebook, a line now and then elsewhere."""
+"""Progress of a long run: bars in a terminal or notebook, a line every 30 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -110,9 +110,10 @@ class ProgressLines:
 
 @contextmanager
 def progress_bar(bars: bool = True) -> Iterator[Display]:
-    """Show bars on standard error, or lines where they cannot be drawn; also say what compiles.
+    """Show bars on standard error, or lines where they cannot be drawn; report compilation too.
 
-    bars  False: lines in any case, for commands that print results to the same terminal
+    With `bars=False` there are lines in any case, for commands that print results to the same
+    terminal.
     """
     from rich.console import Console
     from rich.progress import (
@@ -171,7 +172,7 @@ def _is_ours(dispatcher: Any) -> bool:
 class ProgressBar(Callback):
     """A bar over the batches of a training run, or over the parts of other work.
 
-    name  of the part of a run that it shows
+    `name` is that of the part of the run.
     """
 
     def __init__(self, progress: Display, name: str = "") -> None:

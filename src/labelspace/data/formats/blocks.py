@@ -7,18 +7,16 @@ each piece as it copies it into the whole.
 from __future__ import annotations
 
 import math
-import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from typing import IO, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import IO, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core import streams as _files
 from labelspace._core.streams import PathLike
+from labelspace._core.threads import cores, parallel_map
 from labelspace.data.formats.layout import (
     MAX_COLUMNS,
     Flaw,
@@ -34,10 +32,8 @@ from labelspace.errors import DataError, MemoryBudgetError, ParameterError
 
 BLOCK_BYTES = 1 << 20
 CHECKED_BYTES = 1 << 27  # that are read between two looks at the memory that is left
-WORKERS = min(4, os.cpu_count() or 1)
+BLOCKS_AHEAD = 4  # that are parsed while one is handed out; more only take memory
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-Item = TypeVar("Item")
 
 
 class Rows(NamedTuple):
@@ -201,44 +197,20 @@ def newline_blocks(stream: IO[bytes], path: PathLike) -> Iterator[bytes]:
         yield b"".join((*held, b"\n"))
 
 
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Shared and never shut down: a reader that is left half-way must not wait for its threads.
-
-    Such a reader may be collected while a thread is being started, and waiting would be for ever.
-    """
-    return ThreadPoolExecutor(WORKERS, thread_name_prefix="labelspace-parser")
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
-
-
 def parse_blocks(
     blocks: Iterable[bytes], layout: Layout, path: PathLike, first_line: int = 1
 ) -> Iterator[Rows]:
     """The rows of each block in order, while the next blocks are parsed on other threads."""
-    jobs = ((block, _pool().submit(parse_block, block, layout)) for block in blocks)
+    ahead = min(BLOCKS_AHEAD, cores())
     line = first_line
-    for block, job in _taken_ahead(jobs, WORKERS):
-        yield _rows_of(job, block, path, line)
+    for block, parsed in parallel_map(partial(parse_block, layout=layout), blocks, ahead):
+        yield _rows_of(parsed, block, path, line)
         line += block.count(b"\n")
 
 
-def _taken_ahead(items: Iterable[Item], lead: int) -> Iterator[Item]:
-    """The same items, each taken when the one `lead` places before it is handed out."""
-    taken: deque[Item] = deque()
-    for item in items:
-        taken.append(item)
-        if len(taken) > lead:
-            yield taken.popleft()
-    while taken:
-        yield taken.popleft()
-
-
-def _rows_of(future: Future[Rows], block: bytes, path: PathLike, first_line: int) -> Rows:
+def _rows_of(parsed: Callable[[], Rows], block: bytes, path: PathLike, first_line: int) -> Rows:
     try:
-        return future.result()
+        return parsed()
     except Flaw as flaw:
         line = first_line + block.count(b"\n", 0, flaw.offset)
         column = flaw.offset - block.rfind(b"\n", 0, flaw.offset)

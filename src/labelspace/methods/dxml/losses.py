@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
+from labelspace._core.sparse import rows_of
 from labelspace.nn.losses import with_gradient
 
 FLOOR = 1e-4  # the least chance that votes leave to any label, so that logarithms stay finite
@@ -31,7 +32,7 @@ def votes(logits: Tensor, Y: csr_matrix, their_Y: csr_matrix) -> Tensor:
     q = np.ascontiguousarray((carried.T @ p.T).T)
     q *= np.float32(1.0 - 2.0 * FLOOR)
     q += np.float32(FLOOR)
-    own = np.repeat(np.arange(n), np.diff(Y.indptr)), place[: Y.nnz]
+    own = rows_of(Y), place[: Y.nnz]
     missed = np.subtract(np.float32(1.0), q)
     value = np.log(missed[own]).sum() - np.log(q[own]).sum() - np.log(missed).sum()
     slope = np.reciprocal(missed)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.arrays import joined_parts
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
@@ -316,11 +317,8 @@ class DXML(Method):
             callbacks=data.callbacks,
             identity=data.identity,
         )
-        tensors = {
-            f"{number}.{name}": tensor
-            for number, encoder in enumerate(self.encoders_)
-            for name, tensor in encoder.tensors().items()
-        }
+        parts = {str(number): encoder.tensors() for number, encoder in enumerate(self.encoders_)}
+        tensors = joined_parts(parts)
         objective = BatchObjective(self, self.encoders_, X, Y, anchors)
         return trainer.run(TrainingTask(tensors, objective, self._optimiser(), score), X.shape[0])
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
@@ -193,7 +193,7 @@ class Voters:
             arrays |= self.raw.state()
         for number, index in enumerate(self.indexes):
             arrays[f"points.{number}"] = index.vectors
-            arrays |= {f"index.{number}.{name}": part for name, part in index.state().items()}
+            arrays |= prefixed(f"index.{number}.", index.state())
         return arrays
 
     @classmethod

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr, digest
 from labelspace.components.calibration import log_odds
@@ -328,8 +328,7 @@ class Fusion(Method):
         written = json.dumps(members).encode()
         arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
         for place, member in enumerate(self.members_):
-            parts = _compacted(member)
-            arrays |= {f"member.{place}.{name}": part for name, part in parts.items()}
+            arrays |= prefixed(f"member.{place}.", _compacted(member))
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import joined_parts, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import HoldOut
@@ -384,7 +384,7 @@ class GLaS(Method):
             "bias": self.bias_.detach().numpy(),
             "scale": self.scale_.detach().numpy(),
             "blend": np.array(self.blend_.parameters),
-            **{f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()},
+            **joined_parts(parts),
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import rows_of
 from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.nn import losses, regularisers
 from labelspace.nn.encoder import times_scalar, unit
@@ -107,7 +108,7 @@ class BatchObjective(Callback):
         self, logits: torch.Tensor, Y: csr_matrix, candidates: Candidates, rng: np.random.Generator
     ) -> torch.Tensor:
         model = self.model
-        rows = torch.from_numpy(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)))
+        rows = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
         inclusion = torch.from_numpy(candidates.inclusion)
         if model.params_.loss == "binary":

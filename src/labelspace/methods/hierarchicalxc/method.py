@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
@@ -322,7 +322,7 @@ class HierarchicalXC(Method):
         for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
             can_rerank = model.networks if self.params_.node_hidden else model.linear
             parts = {**tree.arrays(), **can_rerank._asdict()}
-            arrays |= {f"{member}.{part}": array for part, array in parts.items()}
+            arrays |= prefixed(f"{member}.", parts)
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
@@ -425,9 +425,8 @@ class Hyperbolic(Method):
         arrays = {**pack_csr("Y", self.Y_), "calibration": self.calibration_.state()}
         members = zip(self.spaces_, self.points_, self.indexes_, strict=True)
         for place, (space, points, index) in enumerate(members):
-            found = {f"index.{name}": array for name, array in index.state().items()}
-            own = {**space.arrays(), "points": points, **found}
-            arrays |= {f"{place}.{name}": array for name, array in own.items()}
+            found = prefixed("index.", index.state())
+            arrays |= prefixed(f"{place}.", {**space.arrays(), "points": points, **found})
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:

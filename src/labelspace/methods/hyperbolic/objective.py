@@ -14,7 +14,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from labelspace._core.sparse import unit_rows
+from labelspace._core.sparse import rows_of, unit_rows
 from labelspace.methods.hyperbolic.space import Space
 from labelspace.nn import losses
 from labelspace.nn.sampling import CandidateSampler, Partners, drop_features
@@ -67,7 +67,7 @@ class BatchObjective:
         sizes = np.diff(Y.indptr)
         return losses.softmax_loss(
             -self.model.params_.alpha * self.space.distances(examples, labels),
-            torch.from_numpy(np.repeat(np.arange(Y.shape[0]), sizes)),
+            torch.from_numpy(rows_of(Y)),
             torch.from_numpy(candidates.columns(Y.indices)),
             weights=torch.from_numpy(np.repeat(1.0 / np.maximum(sizes, 1), sizes)),
             exclude_positives=True,

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import joined_parts, with_prefix
 from labelspace._core.sparse import as_csr, unit_rows
 from labelspace.components.holdout import HoldOut
 from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
@@ -216,11 +216,7 @@ class NeuralXC(Method):
                 return float(trainer.progress.epoch - self.params_.pretrain)
             return measure(self.params_.metric, self._rank_exactly(valid[0], 5), valid[1], counts)
 
-        tensors = {
-            f"{number}.{name}": tensor
-            for number, network in enumerate(networks)
-            for name, tensor in network.tensors().items()
-        }
+        tensors = joined_parts({str(n): network.tensors() for n, network in enumerate(networks)})
         adam = optimiser(
             networks,
             self.params_.lr,
@@ -307,8 +303,7 @@ class NeuralXC(Method):
         parts["index"] = self.blend_.index.state()
         if self.blend_.voters is not None:
             parts["voters"] = self.blend_.voters.state()
-        arrays = {f"{part}.{name}": a for part, own in parts.items() for name, a in own.items()}
-        return {**arrays, "blend": np.array(self.blend_.parameters)}
+        return {**joined_parts(parts), "blend": np.array(self.blend_.parameters)}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         first = {name.partition(".")[0] for name in arrays}

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import joined_parts, prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace.nn.autoencoder import (
     Autoencoder,
@@ -65,7 +65,7 @@ class Path:
         return self.decoder.queries(self.codes(X))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        between = {f"regressor.{name}": array for name, array in self.regressor.arrays().items()}
+        between = prefixed("regressor.", self.regressor.arrays())
         return {**self.encoder.arrays(), **between, **self.decoder.arrays()}
 
     @classmethod
@@ -115,7 +115,7 @@ class Network:
             "outputs": self.outputs.tensors(),
             "regressor": self.regressor.tensors(),
         }
-        return {f"{part}.{k}": tensor for part, own in parts.items() for k, tensor in own.items()}
+        return joined_parts(parts)
 
     def tables(self, alpha: float, beta: float) -> dict[str, RowTable]:
         """What a batch trains by rows; what has no weight in the loss stays as it is."""

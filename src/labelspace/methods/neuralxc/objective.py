@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import unit_rows
+from labelspace._core.sparse import rows_of, unit_rows
 from labelspace.methods.neuralxc.network import Network
 from labelspace.nn.autoencoder import Zeros
 from labelspace.nn.losses import binary_loss, sigmoid_of
@@ -61,7 +61,7 @@ class BatchObjective(Callback):
         model, decoder = self.model, network.outputs.decoder
         codes = network.inputs.encoder(drop_features(X, model.params_.keep, rng))
         vectors = decoder.table.rows(candidates.labels)
-        rows = torch.from_numpy(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)))
+        rows = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
         weights = torch.from_numpy(1.0 / candidates.inclusion)
         loss = torch.zeros(())

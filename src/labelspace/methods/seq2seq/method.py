@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, checked_features, digest
 from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
@@ -339,9 +339,9 @@ class Seq2Seq(Method):
     def state(self) -> dict[str, np.ndarray]:
         reading, linear = self.reading_, {} if self.companion_ is None else self.companion_.state()
         return {
-            **{f"linear_tree.{name}": array for name, array in linear.items()},
+            **prefixed("linear_tree.", linear),
             **t5_arrays(self.t5_),
-            **{f"outputs.{name}": array for name, array in self.outputs_.state().items()},
+            **prefixed("outputs.", self.outputs_.state()),
             "reading": np.array([reading.in_order, reading.vocabulary, reading.longest]),
             "bag": self.bag_.idf,
             "calibration": self.calibration_.state(),

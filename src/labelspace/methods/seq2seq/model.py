@@ -13,6 +13,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
+from labelspace._core.sparse import rows_of
 from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.transformer_settings import built, known_settings
 from labelspace.methods.seq2seq.outputs import END, PAD, UNKNOWN
@@ -45,7 +46,7 @@ class Reading:
 
     def __call__(self, X: csr_matrix) -> tuple[torch.Tensor, torch.Tensor]:
         """(n, places) token ids with an end each, and a mask that is 0 where they are padded."""
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        rows = rows_of(X)
         kept = X.data != 0
         rows, columns, values = rows[kept], X.indices[kept].astype(np.int64), X.data[kept]
         order = np.lexsort((columns, columns if self.in_order else -values, rows))
@@ -85,7 +86,7 @@ class Bag:
     def __call__(self, X: csr_matrix) -> csr_matrix:
         if not self.reading.in_order:
             return X
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        rows = rows_of(X)
         tokens = X.data.astype(np.int64) - 1
         known = (tokens >= 0) & (tokens < self.reading.vocabulary)
         cells = (np.ones(np.count_nonzero(known), np.float32), (rows[known], tokens[known]))

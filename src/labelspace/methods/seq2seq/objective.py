@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import rows_of
 from labelspace.methods.seq2seq.beam_search import next_log_probabilities
 from labelspace.methods.seq2seq.model import written_states
 from labelspace.methods.seq2seq.outputs import PAD
@@ -62,7 +63,7 @@ class WritingObjective:
     def _draw(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Some outputs of each example: (place in the batch, output)."""
         has = self.has[batch.rows]
-        rows = np.repeat(np.arange(has.shape[0]), np.diff(has.indptr))
+        rows = rows_of(has)
         order = np.lexsort((batch.rng.random(len(rows)), rows))
         drawn = order[np.arange(len(rows)) - has.indptr[rows] < self.method.params_.max_outputs]
         return rows[drawn], has.indices[drawn]

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import with_prefix
+from labelspace._core.arrays import joined_parts, with_prefix
 from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
 from labelspace.components.holdout import HoldOut
@@ -379,7 +379,7 @@ class TreeSpace(Method):
             **({"slope": index.slope} if len(index.slope) else {}),
             **({} if self.blend_.lean is None else {"lean": self.blend_.lean}),
             **pack_csr("ancestors", self.ancestors_),
-            **{f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()},
+            **joined_parts(parts),
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -22,6 +22,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from labelspace._core.sparse import rows_of
 from labelspace.methods.treespace.vectors import Step
 from labelspace.nn.encoder import times_scalar
 from labelspace.nn.losses import sigmoid_of, softplus_of, with_gradient
@@ -136,7 +137,7 @@ class _Truth:
     def __init__(self, above: csr_matrix) -> None:
         self.nodes = np.unique(above.indices)
         dense = np.zeros((above.shape[0], len(self.nodes) + 1), np.float32)
-        rows = np.repeat(np.arange(above.shape[0]), np.diff(above.indptr))
+        rows = rows_of(above)
         dense[rows, np.searchsorted(self.nodes, above.indices)] = 1.0
         self.dense = torch.from_numpy(dense)  # the last column is empty
 

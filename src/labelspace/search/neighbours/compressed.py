@@ -15,6 +15,7 @@ from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import all_within
+from labelspace._core.dense import unit_array
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
@@ -136,8 +137,7 @@ class CompressedExamples:
     def points(self, rows: np.ndarray) -> np.ndarray:
         """Return these examples as they are stored: vectors (n, dimension) of length 1."""
         points = self.codes[self.places[rows]].astype(np.float32) @ self.directions
-        lengths = np.linalg.norm(points, axis=1, keepdims=True)
-        return np.asarray(points / np.maximum(lengths, 1e-12), np.float32)
+        return unit_array(points)
 
     def nearest(self, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest examples of each vector, best first, and their cosines; -1 pads."""
@@ -222,8 +222,7 @@ def _points(
     points = np.empty((X.shape[0], len(directions)), np.float32)
     for start in range(0, X.shape[0], _EMBEDDED_AT_A_TIME):
         rows = slice(start, start + _EMBEDDED_AT_A_TIME)
-        points[rows] = product(embed(X[rows]), directions.T)
-        points[rows] /= np.maximum(np.linalg.norm(points[rows], axis=1, keepdims=True), 1e-12)
+        points[rows] = unit_array(product(embed(X[rows]), directions.T))
     return points
 
 

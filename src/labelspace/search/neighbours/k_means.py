@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.dense import unit_array
 from labelspace._core.threads import product
 
 ROWS_PER_CLUSTER = 64  # rows per centre that it is fitted to
@@ -28,8 +29,8 @@ def k_means(vectors: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
         # A centre without rows is moved to a random row.
         empty = np.flatnonzero(np.bincount(cluster_of, minlength=n_clusters) == 0)
         sums[empty] = rows[rng.choice(size, len(empty), replace=False)]
-        centres = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
-    return np.ascontiguousarray(centres, np.float32)
+        centres = unit_array(sums)
+    return centres
 
 
 def assign(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:

@@ -1,0 +1,14 @@
+"""The error of a model that is not fitted, as scikit-learn's own tools know it."""
+
+from __future__ import annotations
+
+from sklearn import exceptions
+
+from labelspace import errors
+
+
+class NotFittedError(errors.NotFittedError, exceptions.NotFittedError):  # type: ignore[misc]
+    """What is raised: `except` catches it by labelspace's class and by scikit-learn's.
+
+    It is not in `labelspace.errors`, which the command line imports before it needs scikit-learn.
+    """
