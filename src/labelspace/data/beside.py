@@ -17,8 +17,8 @@ from scipy.sparse import csr_matrix
 from labelspace._core.streams import PathLike, Spooled, at_rest
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import xc
-from labelspace.data.formats.tables import ReadOptions
 from labelspace.data.name_files import read_names
+from labelspace.data.options import ReadOptions
 from labelspace.data.taxonomy import HIERARCHY_FILE, read_taxonomy
 from labelspace.data.vocabulary import Vocabulary
 from labelspace.errors import DataError

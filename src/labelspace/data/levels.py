@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix, identity
 
+from labelspace.data.columns import KIND_JOINT
 from labelspace.data.taxonomy import Taxonomy
 
 MOST_KINDS = 16
-KIND_JOINT = ": "  # a brand beside a category path is the label `brand: Nike`
 
 
 @dataclass(frozen=True)

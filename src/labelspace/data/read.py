@@ -28,17 +28,11 @@ from labelspace.data.cache import cached
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import delimited, frames, xc
-from labelspace.data.formats.tables import (
-    DEFAULT_COLUMNS,
-    IN_MEMORY,
-    TABLE_FORMATS,
-    ReadOptions,
-    Table,
-    write_jsonl,
-    write_parquet,
-)
+from labelspace.data.formats.tables import IN_MEMORY, TABLE_FORMATS, Table
 from labelspace.data.formats.text import beginning
+from labelspace.data.formats.write_tables import write_jsonl, write_parquet
 from labelspace.data.name_files import name_lines, read_names
+from labelspace.data.options import DEFAULT_COLUMNS, ReadOptions
 from labelspace.data.taxonomy import HIERARCHY_FILE, taxonomy_lines
 from labelspace.errors import DataError, ParameterError
 

@@ -12,8 +12,9 @@ from threading import Lock
 from typing import Any
 
 from labelspace.data.cells import enumerated
-from labelspace.data.columns import Columns, RowParser
+from labelspace.data.columns import Columns
 from labelspace.data.formats.text import text_lines
+from labelspace.data.rows import RowParser
 from labelspace.errors import DataError, ParameterError
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
