@@ -59,8 +59,8 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def parts(text: str, separator: str) -> tuple[list[str], int]:
     """Split at the separator; returns the names and how many empty ones were left out."""
-    pieces = [piece.strip() for piece in text.split(separator)]
-    names = [piece for piece in pieces if piece]
+    pieces = text.split(separator)
+    names = [name for piece in pieces if (name := piece.strip())]
     return names, len(pieces) - len(names)
 
 

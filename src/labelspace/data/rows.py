@@ -30,6 +30,7 @@ INDEX = re.compile(r"[0-9]{1,10}")  # a key of the `features` object
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # from here on a number rounds to infinity
 LARGEST_INDEX = 2**31 - 2  # the width, one more, must still fit into int32
 
+_FEATURE_COLUMNS = frozenset((FEATURES, FEATURE_INDICES, FEATURE_VALUES))
 _LABEL_SEPARATOR = "|"
 _LABEL_MARKS = (",", ";", "/", "\n", PATH_JOINT)  # may separate labels that were read as one
 _PATH_MARKS = (">", "/", "|", ";", "\\", "::")
@@ -82,6 +83,9 @@ class RowParser:
     has_features: bool | None = None
     empty_features: bool = False
     lone_names: dict[str, cells.LoneNames] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._kinds = [(column, self.columns.kind(column)) for column in self.columns.labels]
 
     def fork(self) -> RowParser:
         """Return a parser in the same state, which can be dropped if a batch is not understood."""
@@ -147,8 +151,7 @@ class RowParser:
         labels: list[str] = []
         path: list[str] = []
         try:
-            for column in columns.labels:
-                kind = columns.kind(column)
+            for column, kind in self._kinds:
                 names = self.label_cell(record.get(column), column, line)
                 labels += [kind + name for name in names] if kind else names
             if columns.path:
@@ -210,7 +213,7 @@ class RowParser:
         separator = self.columns.label_separator
         if separator == "":
             return [value]
-        names = cells.listed(value) if separator is None else None
+        names = cells.listed(value) if separator is None and "]" in value else None
         if names is None:
             names, empty = cells.parts(value, separator or _LABEL_SEPARATOR)
         else:
@@ -312,6 +315,8 @@ class RowParser:
 
     def _features(self, record: dict[str, Any], line: int) -> dict[int, float] | None:
         """Return the sparse features of a row; the first row decides whether all rows have them."""
+        if self.has_features is False and _FEATURE_COLUMNS.isdisjoint(record):
+            return None
         pairs = self._feature_pairs(record, line)
         if not pairs and self.has_features is None and record.get(FEATURES) == {}:
             self.empty_features = True

@@ -15,7 +15,7 @@ from labelspace.data.cells import enumerated
 from labelspace.data.columns import Columns
 from labelspace.data.formats.text import text_lines
 from labelspace.data.rows import RowParser
-from labelspace.errors import DataError, ParameterError
+from labelspace.errors import DataError, LabelspaceError, ParameterError
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -27,7 +27,8 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\s*")  # what spreadsheets put above the h
 _SUBJECTS = r"<[^<>\s]+>(?:\s+<[^<>\s]+>)*\s*"
 _TEXT_AND_SUBJECTS = re.compile(rf"[^\t]*\t{_SUBJECTS}")
 _HEADER_CELL = re.compile(r"[\s\"]*[^\W\d][^:<>{}\[\]]{0,59}")
-_CELL_LIMIT = 1 << 28
+_CELL_LIMIT = 1 << 28  # characters
+_ROWS_AT_ONCE = 64
 _LIMIT_LOCK = Lock()
 
 
@@ -94,11 +95,14 @@ def _likely_delimiter(header: str, default: str, columns: Columns) -> str:
 def _table_records(parser: RowParser, lines: Iterator[str], delimiter: str) -> Iterator[Record]:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
+    places: list[tuple[str, int]] = []
     for line, cells in _rows(reader, parser.source):
         if header is None:
             header = _column_names(cells, parser, line)
             parser.present.update(header)
             parser.require_columns()
+            wanted = parser.columns.wanted()
+            places = [(name, place) for place, name in enumerate(header) if name in wanted]
         elif len(cells) != len(header):
             message = f"{len(cells)} cells where the header has {len(header)} columns"
             raise DataError(
@@ -107,7 +111,7 @@ def _table_records(parser: RowParser, lines: Iterator[str], delimiter: str) -> I
                 line=line,
             )
         else:
-            yield line, {name: cell or None for name, cell in zip(header, cells, strict=True)}
+            yield line, {name: cells[place] or None for name, place in places}
 
 
 def _column_names(header: Sequence[str], parser: RowParser, line: int) -> list[str]:
@@ -121,33 +125,44 @@ def _column_names(header: Sequence[str], parser: RowParser, line: int) -> list[s
 
 
 def _rows(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, each with the line on which it begins."""
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = _next_row(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            problem = str(error)
-            if "field limit" in problem:
-                problem = f"a cell of more than {_CELL_LIMIT >> 20} MB; is a quotation mark missing"
-            raise DataError(
-                f"a row that begins here is broken: {problem}", path=path, line=line
-            ) from None
-        if cells:
-            yield line, cells
+    """Yield rows that are not blank, each with the line on which it begins."""
+    end: Exception | None = None
+    while end is None:
+        rows, end = _next_rows(reader, path)
+        yield from rows
+    if not isinstance(end, StopIteration):
+        raise end
 
 
-def _next_row(reader: Any) -> list[str]:
-    """The limit on cells, 128 KB, is one for the whole process: raised for this row only."""
+def _next_rows(reader: Any, path: Path) -> tuple[list[tuple[int, list[str]]], Exception | None]:
+    """Return some rows, and what ended them: the end of the file or an error.
+
+    The limit on cells, 128 KB, is one for the whole process, so it is raised only meanwhile.
+    """
+    rows: list[tuple[int, list[str]]] = []
+    line = 0
     with _LIMIT_LOCK:
         before = csv.field_size_limit(_CELL_LIMIT)
         try:
-            cells: list[str] = next(reader)
+            for _ in range(_ROWS_AT_ONCE):
+                line = reader.line_num + 1
+                cells = next(reader)
+                if cells:
+                    rows.append((line, cells))
+        except (StopIteration, LabelspaceError) as error:
+            return rows, error
+        except csv.Error as error:
+            return rows, _broken_row(error, path, line)
         finally:
             csv.field_size_limit(before)
-    return cells
+    return rows, None
+
+
+def _broken_row(error: csv.Error, path: Path, line: int) -> DataError:
+    problem = str(error)
+    if "field limit" in problem:
+        problem = f"a cell of more than {_CELL_LIMIT >> 20} MB; is a quotation mark missing"
+    return DataError(f"a row that begins here is broken: {problem}", path=path, line=line)
 
 
 def _lines_without_nul(path: Path, encoding: str | None) -> Iterator[str]:
