@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kept import Row, keep
 from scipy.sparse import csr_matrix
 
+from kept import Row, keep
 from labelspace.data import Columns, Dataset, read
 from labelspace.data.formats import arrow_batches
 from labelspace.datasets.products import product_records

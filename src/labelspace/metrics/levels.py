@@ -14,8 +14,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import checked_labels
-from labelspace.data.levels import Levels
 from labelspace.errors import InputError
+from labelspace.labels.levels import Levels
 from labelspace.metrics.ranking import RankedLabels
 
 MOST_TAIL_SAMPLES = 25

@@ -63,7 +63,7 @@ def _block(batch: Any, parser: RowParser) -> Block:
         found, edges = _path_tokens([cells.get(column) for column in columns.path], n, parser)
         tokens.append(found)
     labels = _merged(tokens, n)
-    ids = _ids(cells[columns.id], parser) if columns.id in cells else [None] * n
+    ids = _ids(cells.get(columns.id), n, parser)
     texts = _texts([cells[column] for column in columns.text if column in cells], n)
     if columns.numbers:
         indices, counts = np.empty(0, np.int32), np.zeros(n, np.int64)
@@ -104,7 +104,7 @@ def _path_tokens(
     columns: Sequence[Any], n: int, parser: RowParser
 ) -> tuple[_Tokens, list[tuple[str, str]]]:
     """Return the prefixes of the category paths as labels, and their (child, parent) pairs."""
-    cells: list[Any]
+    levels: list[list[Any]]
     paths = [None if column is None else _plain(column) for column in columns]
     if len(paths) == 1 and paths[0] is not None and _is_list(paths[0]):
         codes, cells = _encoded_lists(paths[0])
@@ -173,9 +173,11 @@ def _merged(tokens: list[_Tokens], n: int) -> _Tokens:
 # Ids, texts and features -----------------------------------------------------------------------
 
 
-def _ids(column: Any, parser: RowParser) -> list[str | None]:
+def _ids(column: Any, n: int, parser: RowParser) -> list[str | None]:
     import pyarrow as pa
 
+    if column is None:
+        return [None] * n
     column = _plain(column)
     if pa.types.is_integer(column.type):
         column = column.cast(pa.string())
