@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.data import Columns, Dataset, iter_batches, read, read_split, write
 from labelspace.data.formats import xc
-from labelspace.data.read import recognise
+from labelspace.data.recognise import recognise
 from labelspace.errors import DataError, ParameterError
 
 XC = "2 4 3\n0,2 1:0.5 3:1\n 0:2\n"

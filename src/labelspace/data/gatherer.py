@@ -174,7 +174,7 @@ class Gatherer:
 
 def _append(buffer: array[Any], values: np.ndarray) -> None:
     """Append numbers to an array buffer, converted to its type."""
-    buffer.frombytes(memoryview(np.ascontiguousarray(values, buffer.typecode)).cast("B"))
+    buffer.frombytes(np.ascontiguousarray(values, buffer.typecode).view(np.uint8).data)
 
 
 def _distinct(ids: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

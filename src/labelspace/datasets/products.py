@@ -55,7 +55,7 @@ class ProductType:
 
 
 class Dice:
-    """Random choices by `Random.random` alone, the one method that Python promises not to change."""
+    """Random choices by `Random.random` alone, the one method that Python never changes."""
 
     def __init__(self, seed: int, number: int) -> None:
         self._random = Random(f"{seed}/{number}").random
