@@ -1,4 +1,4 @@
-"""Files in, `Dataset` out: what the rest of labelspace and its users need from this room."""
+"""Reads data files and tables into a `Dataset`, and writes them."""
 
 # Not lazy: `read` is also the name of a module here, and importing that module must not hide the
 # function. What is heavy (numba, pyarrow) is imported by the readers when they run.

@@ -44,8 +44,8 @@ def pair_files(path: Path, require_labels: bool) -> tuple[Path | None, Path | No
     if "X_Y" in path.name:
         return sibling(path, "X_Y", "X_Xf"), path
     if "X_Xf" not in path.name:
-        message = "a matrix file; its name must hold X_Xf (features) or X_Y (labels)"
-        raise DataError(f"{message} to say which it is", path=path)
+        message = "a matrix file; its name must contain X_Xf (features) or X_Y (labels)"
+        raise DataError(message, path=path)
     labels = sibling(path, "X_Xf", "X_Y")
     if labels is None and require_labels:
         name = path.name.replace("X_Xf", "X_Y")

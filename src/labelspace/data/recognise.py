@@ -49,7 +49,7 @@ def recognise(path: Path) -> str:
     if found is not None:
         return found
     if ending in _SVMLIGHT_SUFFIXES:
-        return "svmlight"  # its reader says what is wrong
+        return "svmlight"  # its reader raises the error
     if delimited.looks_like_table(start):
         return "csv"
     message = "this is neither JSON lines, Parquet, XC text, a matrix nor svmlight"

@@ -342,7 +342,7 @@ class RowParser:
 
     def _feature_pairs(self, record: dict[str, Any], line: int) -> list[tuple[int, Any]] | None:
         by_index = record.get(FEATURES)
-        # A field of this name is common; only a map from indices to numbers is meant here.
+        # Fields of this name are common; only a map from indices to numbers counts as features.
         if isinstance(by_index, dict) and all(INDEX.fullmatch(key) for key in by_index):
             return [(int(key), value) for key, value in by_index.items()]
         indices, values = record.get(FEATURE_INDICES), record.get(FEATURE_VALUES)

@@ -258,7 +258,7 @@ def _find_unsplit(directory: Path) -> Path:
 def _only(found: list[Path], directory: Path) -> Path:
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
-        raise DataError(f"several files could be meant: {names}; name one of them", path=directory)
+        raise DataError(f"several files are possible: {names}; name one of them", path=directory)
     return found[0]
 
 

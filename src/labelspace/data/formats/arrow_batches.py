@@ -310,7 +310,7 @@ def _plain(column: Any) -> Any:
 def _encoded(column: Any, n: int = 0) -> tuple[np.ndarray, list[Any]]:
     """Return a code per cell, -1 for null, and the distinct values in order of appearance.
 
-    None stands for a column of `n` nulls.
+    None means a column of `n` nulls.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""CSV and TSV: what separates the cells, and the rows as records."""
+"""CSV and TSV: detects what separates the cells, and reads the rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LIMIT_LOCK = Lock()
 
 
 def looks_like_table(head: str) -> bool:
-    """Whether the beginning of a file that no suffix tells of may be a CSV or TSV table."""
+    """Whether the beginning of a file without a known suffix may be a CSV or TSV table."""
     line = next((line for line in head.splitlines() if line.strip()), "")
     if _TEXT_AND_SUBJECTS.fullmatch(line) or _SEPARATOR_LINE.fullmatch(line):
         return True
@@ -64,7 +64,7 @@ def records(parser: RowParser, kind: str) -> Iterator[Record]:
 
 
 def _first_lines(lines: Iterator[str]) -> tuple[list[str], str]:
-    """The blank lines at the beginning, and the first other one."""
+    """Return the blank lines at the beginning, and the first other line."""
     blank: list[str] = []
     for line in lines:
         if line.strip("\r\n"):
@@ -81,7 +81,7 @@ def _given_delimiter(columns: Columns) -> str | None:
 
 
 def _likely_delimiter(header: str, default: str, columns: Columns) -> str:
-    """Choose what gives most of the wanted columns, then the default if it separates anything."""
+    """Return the delimiter that gives most of the wanted columns, preferring the default."""
     wanted = columns.wanted()
 
     def merit(delimiter: str) -> tuple[int, bool, int]:
@@ -168,7 +168,7 @@ def _broken_row(error: csv.Error, path: Path, line: int) -> DataError:
 def _lines_without_nul(path: Path, encoding: str | None) -> Iterator[str]:
     for line, text in text_lines(path, encoding):
         if "\0" in text:
-            message = "a NUL byte; this is no text file, a damaged one, or UTF-16 (--encoding)"
+            message = "a NUL byte: the file is damaged, not text, or UTF-16 (--encoding)"
             raise DataError(message, path=path, line=line, column=text.index("\0") + 1)
         yield text
 
