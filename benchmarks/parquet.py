@@ -1,4 +1,4 @@
-"""How fast Parquet is read, next to the same reader row by row.
+"""Speed of reading Parquet, compared with the same reader row by row.
 
     python benchmarks/parquet.py [--rows N]
 

@@ -253,3 +253,26 @@ def test_blocks_are_read_as_rows_are(
             assert_same(piece, slow_piece)
     assert sum(taken) > 0.5 * len(taken)  # otherwise nothing would have been compared
     assert 0 < failures < n_tables
+
+
+@pytest.mark.parametrize("column", ["id", "text", "labels"])
+def test_strings_that_are_not_utf8_are_refused_with_the_file(tmp_path: Path, column: str) -> None:
+    valid = pa.array(["a"] * N_ROWS)
+    broken = pa.array([b"a"] * (N_ROWS - 1) + [b"\xff"]).view(pa.string())
+    cells = {name: broken if name == column else valid for name in ("id", "text", "labels")}
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(cells), path)
+    with pytest.raises(DataError, match=r"t\.parquet: not a readable Parquet file"):
+        read(path)
+    with pytest.raises(DataError, match="the table: cannot be converted to Arrow"):
+        read(pa.table(cells))
+
+
+@pytest.mark.parametrize("reader", [read, lambda *a, **k: list(iter_batches(*a, **k))])
+def test_a_table_without_known_columns(tmp_path: Path, reader: Callable[..., Any]) -> None:
+    path = tmp_path / "t.parquet"
+    table = pa.table({"other": [1] * N_ROWS})
+    pq.write_table(table, path)
+    for source in (path, table):
+        with pytest.raises(DataError, match="neither a text column"):
+            reader(source, require_labels=False)
