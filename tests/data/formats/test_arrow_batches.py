@@ -276,3 +276,39 @@ def test_a_table_without_known_columns(tmp_path: Path, reader: Callable[..., Any
     for source in (path, table):
         with pytest.raises(DataError, match="neither a text column"):
             reader(source, require_labels=False)
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "message"),
+    [
+        ([1, 1], [0.5, 0.5], "feature 1 occurs twice"),
+        ([2, 1, 2], [0.5, 0.5, 1.0], "feature 2 occurs twice"),
+        ([-1], [0.5], "feature -1 is not one of 0 to 49"),
+        ([50], [0.5], "feature 50 is not one of 0 to 49"),
+        ([None], [0.5], "must hold whole numbers"),
+        ([1], [None], "feature 1 has no value"),
+        ([1], [float("nan")], "feature 1 has no value"),
+        ([1], [float("inf")], "must be a finite 32-bit number"),
+        ([1], [1e39], "must be a finite 32-bit number"),
+        ([1, 2], [0.5], "2 feature indices for 1 values"),
+        (None, None, "this row has no features"),
+        ([1], None, "must be lists"),
+    ],
+)
+def test_a_broken_row_of_features_is_named(
+    tmp_path: Path, indices: Cells | None, values: Cells | None, message: str
+) -> None:
+    columns = {
+        "labels": pa.array([["a"]] * N_ROWS),
+        "feature_indices": pa.array([[3, 4]] * (N_ROWS - 1) + [indices], pa.list_(pa.int64())),
+        "feature_values": pa.array([[1.0, 2.0]] * (N_ROWS - 1) + [values], pa.list_(pa.float64())),
+    }
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(DataError, match=message) as caught:
+        read(path, n_features=50)
+    assert caught.value.line == N_ROWS
+    batches = iter_batches(path, batch_size=N_ROWS // 2, n_features=50)
+    assert len(next(batches)) == N_ROWS // 2  # what comes before the row is read
+    with pytest.raises(DataError, match=message):
+        next(batches)
