@@ -133,7 +133,7 @@ def test_one_matrix_alone(tmp_path: Path) -> None:
     dataset = read(features, require_labels=False, label_names=["a", "b"])
     assert dataset.labels.shape == (2, 2)
     assert dataset.labels.nnz == 0
-    with pytest.raises(DataError, match="its name must hold"):
+    with pytest.raises(DataError, match="its name must contain"):
         read(put(tmp_path / "some.txt", "2 4\n1:1\n0:1\n"))
 
 
