@@ -1,4 +1,4 @@
-"""How fast and how lean the text parsers are, next to scikit-learn's on the same file.
+"""Speed and memory of the text parsers, compared with scikit-learn's on the same file.
 
     python benchmarks/parser.py [--rows N]
 
@@ -33,7 +33,7 @@ READERS: dict[str, Callable[[Path], Dataset]] = {"svmlight": read_svmlight, "xc"
 
 
 def random_rows(n_rows: int, n_columns: int, per_row: int, rng: np.random.Generator) -> csr_matrix:
-    """Sorted distinct columns, popular ones more often; a row has about `per_row` of them."""
+    """Return rows of about `per_row` sorted distinct columns, small numbers more often."""
     draws = (n_columns * rng.random((n_rows, per_row)) ** 2).astype(np.int32)
     draws.sort(axis=1)
     fresh = np.ones(draws.shape, dtype=bool)
@@ -44,7 +44,7 @@ def random_rows(n_rows: int, n_columns: int, per_row: int, rng: np.random.Genera
 
 
 def write_files(folder: Path, n_rows: int, seed: int = 0) -> dict[str, Path]:
-    """The same random data as XC text and as svmlight."""
+    """Write the same random data as XC text and as svmlight."""
     rng = np.random.default_rng(seed)
     files = {"xc": folder / "data.txt", "svmlight": folder / "data.svm"}
     piece_file = folder / "piece.txt"
@@ -63,7 +63,7 @@ def write_files(folder: Path, n_rows: int, seed: int = 0) -> dict[str, Path]:
 
 
 def array_bytes(dataset: Dataset) -> int:
-    """What the arrays of a data set take."""
+    """Return the size of the arrays of a data set."""
     matrices = [dataset.labels, dataset.features]
     return sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in matrices)
 
@@ -78,13 +78,13 @@ def best_seconds(action: Callable[[], object], repeats: int = 3) -> float:
 
 
 def kilobytes(field: str) -> int:
-    """From Linux's /proc/self/status; ru_maxrss would not do, a child inherits its parent's."""
+    """Read a field of /proc/self/status (Linux); a child process inherits ru_maxrss."""
     status = Path("/proc/self/status").read_text()
     return int(status.split(f"{field}:")[1].split()[0])
 
 
 def measure_memory(kind: str, small: Path, path: Path) -> None:
-    """Runs in a fresh process: prints the growth of its peak and the bytes of the result."""
+    """Print the growth of the peak and the bytes of the result; to be run in a new process."""
     READERS[kind](small)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts from what is held now
     before = kilobytes("VmRSS")
@@ -108,7 +108,7 @@ def measure(n_rows: int) -> dict[str, object]:
         small_folder.mkdir()
         files, small = write_files(Path(folder), n_rows), write_files(small_folder, 100)
         for kind, read in READERS.items():
-            read(small[kind])  # compiled before the clock runs
+            read(small[kind])  # compile before measuring
         megabytes = files["svmlight"].stat().st_size / 1e6
         seconds = {kind: best_seconds(lambda k=kind: READERS[k](files[k])) for kind in READERS}
         peer = best_seconds(lambda: load_svmlight_file(str(files["svmlight"]), multilabel=True), 1)

@@ -22,9 +22,9 @@ import numpy as np
 
 from kept import keep
 from labelspace.data import read_split
-from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import joined
 from labelspace.features.pipeline import pipeline_for
+from labelspace.labels.levels import Levels
 from labelspace.methods.treespace.geometry import GEOMETRIES
 from labelspace.methods.treespace.method import TreeSpace
 from labelspace.methods.treespace.nodes import Nodes

@@ -21,7 +21,7 @@ from labelspace._core import streams as _files
 from labelspace._core.streams import at_rest
 from labelspace.data import Dataset, iter_batches, read, read_split, read_taxonomy, write
 from labelspace.data.name_files import read_names
-from labelspace.data.read import recognise
+from labelspace.data.recognise import recognise
 from labelspace.errors import DataError, ParameterError
 
 N = 6000  # rows: more than one block of every reader

@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.data import Columns, Dataset, iter_batches, read, read_split, write
 from labelspace.data.formats import xc
-from labelspace.data.read import recognise
+from labelspace.data.recognise import recognise
 from labelspace.errors import DataError, ParameterError
 
 XC = "2 4 3\n0,2 1:0.5 3:1\n 0:2\n"
@@ -133,7 +133,7 @@ def test_one_matrix_alone(tmp_path: Path) -> None:
     dataset = read(features, require_labels=False, label_names=["a", "b"])
     assert dataset.labels.shape == (2, 2)
     assert dataset.labels.nnz == 0
-    with pytest.raises(DataError, match="its name must hold"):
+    with pytest.raises(DataError, match="its name must contain"):
         read(put(tmp_path / "some.txt", "2 4\n1:1\n0:1\n"))
 
 

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections import Counter
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.datasets import product_words as words
 from labelspace.datasets.products import Dice, product_records, write_catalogue
 from labelspace.errors import DataError, ParameterError
 
+WORDS = files("labelspace.datasets").joinpath("product_words.toml").read_text(encoding="utf-8")
+DEPARTMENTS = tomllib.loads(WORDS)["departments"]
 DATASETS_PAGE = Path(__file__).resolve().parents[2] / "docs" / "datasets.md"
 
 # Of the first 500 records with seed 0; changes only if the words or the generator change.
@@ -91,14 +94,14 @@ def test_every_record_is_well_formed(records: list[dict[str, Any]]) -> None:
         assert 2 <= len(path) <= 5
         expected = [" > ".join(path[:end]) for end in range(1, len(path) + 1)]
         assert record["labels"] == expected + ([f"brand: {brand}"] if brand else [])
-        category = words.DEPARTMENTS[path[0]].categories[path[1]]
+        department = DEPARTMENTS[path[0]]
+        category = department["categories"][path[1]]
         if len(path) > 2:
-            assert f"{path[2]}: " in category.types
+            assert path[2] in category["types"]
         if len(path) > 3:
-            assert path[3].removesuffix(f" {path[2]}") in category.kinds.split(", ")
+            assert path[3].removesuffix(f" {path[2]}") in category["kinds"]
         if len(path) > 4:
-            style = path[4].removesuffix(f" {path[3]}")
-            assert style in words.DEPARTMENTS[path[0]].styles.split(", ")
+            assert path[4].removesuffix(f" {path[3]}") in department["styles"]
 
 
 def test_some_have_no_brand_and_some_paths_stop_early(records: list[dict[str, Any]]) -> None:
@@ -221,15 +224,11 @@ def test_the_page_shows_a_real_record() -> None:
 
 
 def test_words_are_well_formed() -> None:
-    assert len(words.DEPARTMENTS) == 10
-    for department in words.DEPARTMENTS.values():
-        assert len(department.categories) == 5
-        for category in department.categories.values():
-            entries = [entry.split(": ") for entry in category.types.split("; ")]
-            assert all(len(entry) == 2 for entry in entries)
-            labels = [label for label, _ in entries]
-            kinds = category.kinds.split(", ")
-            styles = department.styles.split(", ")
-            for listed in (labels, kinds, styles):
+    assert len(DEPARTMENTS) == 10
+    for department in DEPARTMENTS.values():
+        assert len(department["categories"]) == 5
+        for category in department["categories"].values():
+            assert all(category["types"].values())  # every type has a noun
+            for listed in (list(category["types"]), category["kinds"], department["styles"]):
                 assert len(set(listed)) == len(listed)
                 assert all(word and word == word.strip() for word in listed)

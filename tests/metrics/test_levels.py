@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError
+from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import (
     above_threshold,
     evaluate_levels,

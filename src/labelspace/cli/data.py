@@ -130,7 +130,7 @@ def get(
     """
     from dataclasses import asdict
 
-    from labelspace.data.read import train_file
+    from labelspace.data.splits import train_file
     from labelspace.datasets.catalogue import PUBLIC_SETS
     from labelspace.datasets.download import get as fetch
 

@@ -21,13 +21,13 @@ from labelspace.comparison.finished_runs import data_digest, finished_runs
 from labelspace.comparison.peers import check_peer_name
 from labelspace.comparison.runs import run
 from labelspace.data.dataset import Dataset
-from labelspace.data.levels import Levels
 from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
 from labelspace.engine.scratch import scratch_folder
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.features.tfidf import Tfidf
+from labelspace.labels.levels import Levels
 from labelspace.methods.registry import method_class
 
 METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5))

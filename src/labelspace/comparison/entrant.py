@@ -21,10 +21,10 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import read_arrays
 from labelspace._core.machine import peak_bytes
 from labelspace._core.sparse import unpack_csr
-from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.engine.worker import end_with_caller
 from labelspace.errors import LabelspaceError
+from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED, evaluate_levels
 from labelspace.metrics.ranking import evaluate
 from labelspace.metrics.reliability import reliability

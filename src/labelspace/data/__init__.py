@@ -1,12 +1,14 @@
-"""Files in, `Dataset` out: what the rest of labelspace and its users need from this room."""
+"""Reads data files and tables into a `Dataset`, and writes them."""
 
 # Not lazy: `read` is also the name of a module here, and importing that module must not hide the
 # function. What is heavy (numba, pyarrow) is imported by the readers when they run.
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
-from labelspace.data.read import iter_batches, read, read_split, write
+from labelspace.data.read import iter_batches, read
+from labelspace.data.splits import read_split
 from labelspace.data.stats import label_bands, statistics
 from labelspace.data.taxonomy import Taxonomy, read_taxonomy, write_taxonomy
+from labelspace.data.writing import write
 
 __all__ = [
     "Columns",

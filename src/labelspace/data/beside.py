@@ -1,7 +1,7 @@
-"""What lies beside a data file: names for its label numbers, and a hierarchy of its labels.
+"""Files beside a data file: names for its label numbers, and a hierarchy of its labels.
 
 FILE.labels.txt and FILE.hierarchy.tsv belong to one file; labels.txt and hierarchy.tsv serve all
-files of their folder. Nothing is looked for beside a pipe.
+files of their directory. A pipe has no such files.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from labelspace._core.sparse import rows_of
 from labelspace._core.streams import PathLike, Spooled, at_rest
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import xc
-from labelspace.data.formats.tables import ReadOptions
 from labelspace.data.name_files import read_names
+from labelspace.data.options import ReadOptions
 from labelspace.data.taxonomy import HIERARCHY_FILE, read_taxonomy
 from labelspace.data.vocabulary import Vocabulary
 from labelspace.errors import DataError
@@ -30,12 +30,12 @@ NAMES_FILE = "labels.txt"
 
 
 def companion(path: Path, name: str) -> Path:
-    """The place of a file that belongs to this one alone, such as train.txt.labels.txt."""
+    """Return the path of a file that belongs to this one alone, such as train.txt.labels.txt."""
     return path.with_name(f"{path.name}.{name}")
 
 
 def own_file(path: Path, name: str) -> Path | None:
-    """The companion that is there; it may have been written before its file was gzipped."""
+    """Return the companion that exists; it may have been written before its file was gzipped."""
     if isinstance(path, Spooled):
         return None
     unzipped = path.with_name(path.name.removesuffix(".gz"))
@@ -44,9 +44,9 @@ def own_file(path: Path, name: str) -> Path | None:
 
 
 class Numbering:
-    """What the label numbers of a file mean: the names of its own, or those of the caller.
+    """The names of the label numbers of a file: its own, or those of the caller.
 
-    A file with names of its own is matched with the caller's by name, other files by number.
+    A file with its own names is matched with the caller's by name, other files by number.
     """
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
@@ -60,17 +60,17 @@ class Numbering:
 
     @property
     def expected(self) -> int | None:
-        """How many labels a header must say, or None if that does not matter."""
+        """The number of labels that a header must give, None if any."""
         ignored = self._vocabulary is not None or not self._options.require_labels
         return None if ignored else self._options.label_count
 
     @property
     def n_labels(self) -> int | None:
-        """How many labels a file without a header has, as far as that is known."""
+        """The number of labels of a file without a header, None if it is not known."""
         return self._options.label_count if self._own is None else len(self._own)
 
     def apply(self, dataset: Dataset) -> Dataset:
-        """Name the labels, and number them as the caller does."""
+        """Return the data set with label names, and with the label numbers of the caller."""
         options, own = self._options, self._own
         if own is not None and len(own) != dataset.n_labels:
             if options.require_labels:
@@ -92,16 +92,16 @@ class Numbering:
 
 
 def named(dataset: Dataset, names: Sequence[str] | None) -> Dataset:
-    """The dataset with these label names; None changes nothing."""
+    """Return the data set with these label names; None changes nothing."""
     return dataset if names is None else replace(dataset, label_names=tuple(names))
 
 
 def named_by_file(
     dataset: Dataset, names: Sequence[str], path: Path | None, *, may_widen: bool = False
 ) -> Dataset:
-    """The dataset with the names of a file; there must be as many as labels.
+    """Return the data set with the names of a file; there must be one per label.
 
-    may_widen  further names are further labels: the data do not say how many there are
+    With `may_widen`, further names are further labels, for data that do not give their number.
     """
     if may_widen and len(names) > dataset.n_labels:
         old = dataset.labels
@@ -114,9 +114,9 @@ def named_by_file(
 
 
 def named_by_folder(dataset: Dataset, path: Path, *, may_widen: bool) -> Dataset:
-    """The dataset with the names in its folder's labels.txt if they fit.
+    """Return the data set with the names in labels.txt of its directory, if there is one per label.
 
-    They may be those of another file: then a warning is logged.
+    Otherwise they may be those of another file, and a warning is logged.
     """
     file = path.with_name(NAMES_FILE)
     if isinstance(path, Spooled) or file == path or not file.is_file():
@@ -129,10 +129,10 @@ def named_by_folder(dataset: Dataset, path: Path, *, may_widen: bool) -> Dataset
 
 
 def with_taxonomy(dataset: Dataset, choice: PathLike | None, path: Path | None) -> Dataset:
-    """The dataset with the hierarchy that was asked for, "auto" being one beside the file.
+    """Return the data set with the chosen hierarchy; "auto" is one beside the file.
 
-    A hierarchy from category paths is replaced only by one that is named; beside a table in memory,
-    which has no path, there is none.
+    A hierarchy from category paths is replaced only by one that is named. A table in memory has
+    no file beside it.
     """
     if choice is None:
         return replace(dataset, taxonomy=None)
@@ -158,7 +158,7 @@ def _misfit(names: Sequence[str], dataset: Dataset, path: Path | None) -> DataEr
 
 
 def _renumbered(dataset: Dataset, own: list[str], vocabulary: Vocabulary) -> Dataset:
-    """The labels by the numbers that the vocabulary gives their names."""
+    """Return the data set with the label ids that the vocabulary gives its names."""
     labels = dataset.labels
     new_id = np.full(len(own), -1, np.int32)
     for label in np.unique(labels.indices).tolist():

@@ -1,4 +1,4 @@
-"""What a text cell means: a list written as text, or names with separators between them."""
+"""Parses text cells: a list written as text, or names with separators between them."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def parts(text: str, separator: str) -> tuple[list[str], int]:
-    """Split at the separator; returns the names and how many empty ones were left out."""
-    pieces = [piece.strip() for piece in text.split(separator)]
-    names = [piece for piece in pieces if piece]
+    """Split at the separator; return the names and how many empty ones were left out."""
+    pieces = text.split(separator)
+    names = [name for piece in pieces if (name := piece.strip())]
     return names, len(pieces) - len(names)
 
 
 def shown(name: str) -> str:
-    """A name as errors show it: quoted, and not longer than a line."""
+    """Return a name as errors show it: quoted, and not longer than a line."""
     return repr(name if len(name) <= SHOWN_LETTERS else name[: SHOWN_LETTERS - 1] + "…")
 
 
 def enumerated(names: Sequence[str]) -> str:
-    """Names as errors list them: each no longer than a line, and not too many."""
+    """Return names as errors list them: each no longer than a line, and not too many."""
     short = [n if len(n) <= SHOWN_LETTERS else n[: SHOWN_LETTERS - 1] + "…" for n in names]
     more = len(short) - SHOWN_NAMES
     return ", ".join(short[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
@@ -78,7 +78,7 @@ def enumerated(names: Sequence[str]) -> str:
 
 @dataclass
 class LoneNames:
-    """Watches the cells of a column: are those that hold one name each perhaps several names?"""
+    """The cells of a column that were read as one name each but may hold several."""
 
     candidates: tuple[str, ...]
     cells: set[str] | None = field(default_factory=set)

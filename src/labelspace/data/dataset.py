@@ -1,4 +1,4 @@
-"""What every reader returns and every later room takes: examples, their labels, and the names."""
+"""The data set that every reader returns: examples, their labels, and the names."""
 
 from __future__ import annotations
 
@@ -20,15 +20,39 @@ IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 class Dataset:
     """Examples with their labels.
 
-    labels        CSR (n, L), float32 ones, sorted indices, no duplicates
-    features      CSR or dense (n, D) float32, or None where the examples are text only
-    texts         one string per example, or None
-    label_names   L names, or None where the file has ids only
-    ids           n example ids, or None; a table's row without an id has its number, from 1
-    taxonomy      how labels hang together, or None
-    index_base    the first feature's number in the svmlight file this came from, 0 or 1
-    number_names  the D columns of a table that dense features are; such features are scaled before
-                  training and may hold NaN for missing values. None: features of any other kind
+    Parameters
+    ----------
+    labels : csr_matrix of shape (n_examples, n_labels)
+        float32 ones, with sorted indices and without duplicates.
+    features : csr_matrix or ndarray of shape (n_examples, n_features), optional
+        float32; None where the examples are text only.
+    texts : sequence of str, optional
+        One text per example.
+    label_names : sequence of str, optional
+        One name per label; None where the file has numbers only.
+    ids : sequence of str or int, optional
+        One id per example; a table's row without an id has its number, from 1.
+    taxonomy : Taxonomy, optional
+        The hierarchy of the labels.
+    source : str, default ""
+        The file, for messages.
+    index_base : int, optional
+        The number of the first feature in the svmlight file that was read, 0 or 1.
+    number_names : sequence of str, optional
+        The numeric columns of a table that became dense features. Such features are scaled before
+        training and may hold NaN for missing values. None: features of any other kind.
+
+    Raises
+    ------
+    DataError
+        If the sizes do not agree.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> from labelspace.data import Dataset
+    >>> Dataset(csr_matrix([[1.0, 0.0], [1.0, 1.0]]), texts=["one", "two"])
+    Dataset(2 examples, 2 labels, texts)
     """
 
     labels: csr_matrix
@@ -79,20 +103,22 @@ class Dataset:
 
     @property
     def n_labels(self) -> int:
+        """The number of labels."""
         return int(self.labels.shape[1])
 
     @property
     def n_features(self) -> int | None:
+        """The number of features, None if there are none."""
         return None if self.features is None else int(self.features.shape[1])
 
     def names(self) -> list[str]:
-        """Label names, or the ids as strings where the file gave no names."""
+        """Return the label names, or the label ids as text if there are no names."""
         if self.label_names is not None:
             return list(self.label_names)
         return [str(i) for i in range(self.n_labels)]
 
     def take(self, rows: IntArray) -> Dataset:
-        """The examples at these rows; label names and taxonomy stay whole."""
+        """Return the examples at these rows, with all label names and the whole taxonomy."""
         return replace(
             self,
             labels=self.labels[rows],
@@ -107,7 +133,7 @@ class Dataset:
             yield self.take(np.arange(start, min(start + size, len(self))))
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """A random (rest, cut) pair in which the cut holds about `fraction` of the examples."""
+        """Split at random into (rest, cut); the cut holds about `fraction` of the examples."""
         order = np.random.default_rng(seed).permutation(len(self))
         size = min(max(1, round(fraction * len(self))), max(0, len(self) - 1))
         return self.take(np.sort(order[size:])), self.take(np.sort(order[:size]))

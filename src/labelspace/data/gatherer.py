@@ -1,25 +1,61 @@
-"""Examples of a table, one by one, into a Dataset."""
+"""Collects the examples of a table, one by one or in blocks, into a Dataset."""
 
 from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.data.columns import RowParser
 from labelspace.data.dataset import Dataset, Features
+from labelspace.data.rows import RowParser
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.data.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Block:
+    """Checked rows as arrays.
+
+    Attributes
+    ----------
+    ids : list of str or None
+        One id per row, None where it is missing.
+    texts : list of str
+        One text per row.
+    names : list of str
+        Label names in order of appearance.
+    codes : ndarray of shape (n_tokens,)
+        The labels of all rows, one row after the other, as positions in `names`.
+    counts : ndarray of shape (n_rows,)
+        Number of labels per row.
+    edges : iterable of (str, str)
+        (child, parent) pairs of the category paths.
+    indices, values : ndarray
+        Sparse features of all rows; with numeric columns, `values` alone.
+    feature_counts : ndarray of shape (n_rows,)
+        Number of sparse features per row.
+    """
+
+    ids: list[str | None]
+    texts: list[str]
+    names: list[str]
+    codes: np.ndarray
+    counts: np.ndarray
+    edges: Iterable[tuple[str, str]]
+    indices: np.ndarray
+    values: np.ndarray
+    feature_counts: np.ndarray
+
+
 class Gatherer:
-    """Examples in, Datasets out; holds no more than what came since the last `take`."""
+    """Collects examples until `take` returns them as a Dataset."""
 
     def __init__(self, parser: RowParser, vocabulary: Vocabulary) -> None:
         self.parser, self.vocabulary = parser, vocabulary
@@ -39,6 +75,7 @@ class Gatherer:
         return len(self._texts)
 
     def add(self, line: int, record: dict[str, Any]) -> None:
+        """Add one row, given its cells by column name."""
         example = self.parser.example(line, record)
         self.rows += 1
         self.has_ids |= example.id is not None
@@ -54,8 +91,30 @@ class Gatherer:
         self._feature_ends.append(len(self._indices))
         self._values.extend(example.numbers)
 
+    def add_block(self, block: Block) -> bool:
+        """Add all rows of a block; return False, and add none, if a label is an error."""
+        occurrences = np.bincount(block.codes, minlength=len(block.names))
+        ids = self.vocabulary.ids_of_block(block.names, occurrences)
+        if ids is None:
+            return False
+        labels, counts = _distinct(ids[block.codes], block.counts)
+        self.has_ids |= any(each is not None for each in block.ids)
+        first = self.rows + 1
+        self._ids += [
+            number if each is None else each for number, each in enumerate(block.ids, first)
+        ]
+        self.rows += len(block.ids)
+        self._texts += block.texts
+        self.edges.update(dict.fromkeys(block.edges))
+        _append(self._labels, labels)
+        _append(self._label_ends, len(self._labels) - len(labels) + np.cumsum(counts))
+        _append(self._feature_ends, len(self._indices) + np.cumsum(block.feature_counts))
+        _append(self._indices, block.indices)
+        _append(self._values, block.values)
+        return True
+
     def take(self, *, row_numbers: bool = False) -> Dataset:
-        """What was added since the last call.
+        """Return the examples that were added since the last call.
 
         An example without an id gets the number of its row, from 1; where no row has an id, there
         are ids only if `row_numbers` is set.
@@ -83,15 +142,15 @@ class Gatherer:
             return None
         width = self.parser.n_features
         if width is None:
-            width = max(self._indices, default=-1) + 1
+            width = int(np.array(self._indices, np.int32).max(initial=-1)) + 1
         return _csr(values, self._indices, self._feature_ends, width)
 
     def taxonomy(self, label_names: Sequence[str]) -> Taxonomy | None:
-        """The tree that the category paths form."""
+        """Return the tree that the category paths form, None if there are no path columns."""
         return Taxonomy.from_names(self.edges, label_names) if self.parser.columns.path else None
 
     def report(self) -> None:
-        """Log once, at the end, what was left out and what looks misread."""
+        """Log what was left out and what was probably misread; to be called once, at the end."""
         parser = self.parser
         if not parser.require_labels:
             return
@@ -111,6 +170,27 @@ class Gatherer:
                     *(parser.source, column, 100 * found[1], found[0]),
                     parser.separator_advice(column, found[0]),
                 )
+
+
+def _append(buffer: array[Any], values: np.ndarray) -> None:
+    """Append numbers to an array buffer, converted to its type."""
+    buffer.frombytes(np.ascontiguousarray(values, buffer.typecode).view(np.uint8).data)
+
+
+def _distinct(ids: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out ids that are -1 or repeated in their row; return ids sorted by row, and counts."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    known = ids >= 0
+    if not known.all():
+        ids, rows = ids[known], rows[known]
+        counts = np.bincount(rows, minlength=len(counts))
+    within = rows[1:] == rows[:-1]
+    if (ids[1:] > ids[:-1])[within].all():
+        return ids, counts
+    width = int(ids.max()) + 1
+    keys = np.sort(rows * width + ids)  # faster than sorting by two keys
+    rows, ids = np.divmod(keys[np.diff(keys, prepend=-1) != 0], width)
+    return ids, np.bincount(rows, minlength=len(counts))
 
 
 def _csr(values: np.ndarray, indices: array[int], ends: array[int], width: int) -> csr_matrix:

@@ -35,29 +35,29 @@ def read_names(path: PathLike) -> list[str]:
 
 
 def name_lines(names: Iterable[str]) -> Iterator[bytes]:
-    """The lines of a file from which `read_names` returns these names."""
+    """Yield the lines of a file from which `read_names` returns these names."""
     return (f"{quoted(name)}\n".encode() for name in names)
 
 
 def quoted(name: str) -> str:
-    """The name, as a JSON string if it cannot stand on a line as it is."""
+    """Return the name, as a JSON string if it cannot be written on a line as it is."""
     return json.dumps(name) if name.startswith('"') or _SPECIAL.search(name) else name
 
 
 def unquoted(text: str) -> str:
-    """The inverse of `quoted`; what begins with a quotation mark but is not JSON is left alone."""
+    """Invert `quoted`; text that begins with a quotation mark but is not JSON is kept."""
     if not text.startswith('"'):
         return text
     try:
         name = json.loads(text)
-        name.encode()  # half a surrogate pair is no text
+        name.encode()  # half a surrogate pair is not text
     except ValueError:
         return text
     return str(name)
 
 
 def decoded(raw: bytes, path: Path, line: int) -> str:
-    """A line of UTF-8 without a byte order mark at the beginning of the file."""
+    """Decode a line of UTF-8, without a byte order mark at the beginning of the file."""
     try:
         return raw.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError as error:

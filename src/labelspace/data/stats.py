@@ -1,4 +1,4 @@
-"""The figures that papers print of a data set, and which labels are head, torso and tail."""
+"""Statistics of a data set as papers report them, and head, torso and tail labels."""
 
 from __future__ import annotations
 
@@ -16,12 +16,31 @@ _SHOWN_ROWS, _SHOWN_LETTERS = 3, 200
 
 
 def label_bands(counts: np.ndarray) -> np.ndarray:
-    """HEAD, TORSO or TAIL for each label, from the number of training examples of each.
+    """Return the band of each label: 0 (head), 1 (torso) or 2 (tail).
 
-    Labels are lined up from the most frequent to the rarest, equals by id. The head are those
-    that hold the first 50 % of all label assignments, the torso goes on to 85 %, the tail is the
-    rest. A label belongs to the band in which its first assignment falls; labels that no example
-    has are tail.
+    Labels are sorted from the most frequent to the rarest, ties by id. The head holds the first
+    50 % of all label assignments, the torso the next 35 %, the tail the rest. A label belongs to
+    the band of its first assignment; labels without examples are tail.
+
+    Parameters
+    ----------
+    counts : array-like of shape (n_labels,)
+        Number of training examples per label.
+
+    Returns
+    -------
+    ndarray of int8
+        The band of each label.
+
+    Raises
+    ------
+    InputError
+        If the counts are not whole numbers from 0 on.
+
+    Examples
+    --------
+    >>> label_bands([10, 5, 2, 1, 1, 1, 0]).tolist()
+    [0, 1, 1, 2, 2, 2, 2]
     """
     counts = np.asarray(counts)
     if counts.ndim != 1 or (counts < 0).any() or (counts != np.floor(counts)).any():
@@ -39,8 +58,27 @@ def label_bands(counts: np.ndarray) -> np.ndarray:
 
 
 def statistics(dataset: Dataset) -> dict[str, Any]:
-    """Sizes, means and bands; `features` are None where the examples are text only."""
-    # Of the labels that occur alone: a file may claim any number of them. The others are tail.
+    """Return the statistics that papers report.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The data.
+
+    Returns
+    -------
+    dict
+        Numbers of points, features and labels, means per point and per label, rows without labels
+        or features, labels per band; `features` is None where the examples are text only.
+
+    Examples
+    --------
+    >>> from labelspace.data import read
+    >>> figures = statistics(read([{"text": "a", "labels": ["x", "y"]}, {"text": "b"}]))
+    >>> figures["points"], figures["labels_per_point"], figures["rows_without_labels"]
+    (2, 1.0, 1)
+    """
+    # Only labels that occur are counted, as a file may claim any number. The others are tail.
     _, counts = np.unique(dataset.labels.indices, return_counts=True)
     bands = np.bincount(label_bands(counts), minlength=3)
     bands[TAIL] += dataset.n_labels - len(counts)
@@ -69,7 +107,7 @@ def statistics(dataset: Dataset) -> dict[str, Any]:
 
 
 def _features_per_row(dataset: Dataset) -> np.ndarray | None:
-    """How many features of each row are not zero."""
+    """Return the number of nonzero features per row."""
     if dataset.features is None:
         return None
     if isinstance(dataset.features, np.ndarray):
@@ -79,7 +117,7 @@ def _features_per_row(dataset: Dataset) -> np.ndarray | None:
 
 
 def _rows_without_features(dataset: Dataset, features: np.ndarray | None) -> int:
-    """Rows in which there is nothing to learn from; text counts where there are no features."""
+    """Count the rows without features, or without text where there are no features."""
     if features is not None:
         return int(np.count_nonzero(features == 0))
     if dataset.texts is None:
@@ -119,12 +157,12 @@ def _label_names(dataset: Dataset, row: int) -> list[str]:
 
 
 def suspicions(dataset: Dataset) -> list[str]:
-    """Return sentences on what looks as if the data were read otherwise than they were meant."""
+    """Return warnings, as sentences, on data that were probably read the wrong way."""
     one_each = len(dataset) > 0 and bool((np.diff(dataset.labels.indptr) == 1).all())
     is_table = dataset.texts is not None or isinstance(dataset.features, np.ndarray)
     if one_each and is_table and dataset.n_labels > 1:
         return [
-            "every example has exactly one label: if cells hold several, name what separates them "
+            "every example has exactly one label: if cells hold several, set the separator "
             "with --label-separator"
         ]
     return []

@@ -1,4 +1,4 @@
-"""Labels that hang under other labels: a tree or a DAG of child-parent edges."""
+"""A hierarchy of labels: a tree or DAG of child-parent edges."""
 
 from __future__ import annotations
 
@@ -21,10 +21,28 @@ _SHOWN_NODES, _SHOWN_LETTERS = 6, 60  # of a cycle, in an error message
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """Nodes and child-parent edges.
+    """A tree or directed acyclic graph of labels.
 
-    The first `n_labels` nodes are the labels of the data set, in its order; further nodes are
-    parents that no example carries. `edges` is (m, 2) int64, a row (child, parent), sorted, unique.
+    Parameters
+    ----------
+    node_names : tuple of str
+        The labels of the data set, in its order, then parents that no example has.
+    edges : ndarray of shape (n_edges, 2)
+        (child, parent) pairs of node numbers, int64, sorted and unique.
+    n_labels : int
+        How many of the nodes are labels.
+
+    Raises
+    ------
+    DataError
+        If the edges have a cycle.
+
+    Examples
+    --------
+    >>> from labelspace.data import Taxonomy
+    >>> taxonomy = Taxonomy.from_names([("Shorts", "Clothing")], ["Clothing", "Shorts"])
+    >>> taxonomy.depths().tolist(), taxonomy.is_tree
+    ([0, 1], True)
     """
 
     node_names: tuple[str, ...]
@@ -48,32 +66,32 @@ class Taxonomy:
 
     @property
     def is_tree(self) -> bool:
-        """True if no node has two parents."""
+        """Whether no node has two parents."""
         return len(np.unique(self.edges[:, 0])) == len(self.edges)
 
     def depths(self) -> np.ndarray:
-        """Longest distance from a root, per node."""
+        """Return the longest distance from a root, per node."""
         return longest_depths(self.edges, len(self.node_names))
 
     def ancestors(self) -> csr_matrix:
-        """(nodes, nodes) a one for each node's ancestors and for itself."""
+        """Return a (nodes, nodes) matrix with 1 for each node's ancestors and itself."""
         n, (children, parents) = len(self), self.edges.T
         up = csr_matrix((np.ones(len(children), np.float32), (children, parents)), (n, n))
         reached = (identity(n, np.float32, format="csr") + up).tocsr()
-        for _ in range(int(self.depths().max(initial=0)).bit_length()):  # each doubles the way
+        for _ in range(int(self.depths().max(initial=0)).bit_length()):  # each doubles the distance
             reached = reached @ reached
             reached.data[:] = 1.0
         reached.sort_indices()
         return reached
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The edges as (child name, parent name)."""
+        """Yield the edges as (child name, parent name)."""
         for child, parent in self.edges.tolist():
             yield self.node_names[child], self.node_names[parent]
 
     @classmethod
     def from_names(cls, pairs: Iterable[tuple[str, str]], label_names: Sequence[str]) -> Taxonomy:
-        """From (child name, parent name) pairs; names that are no labels become further nodes."""
+        """Build from (child name, parent name) pairs; names of no label become further nodes."""
         index = {name: i for i, name in enumerate(label_names)}
         edges = [
             (index.setdefault(child, len(index)), index.setdefault(parent, len(index)))
@@ -84,7 +102,7 @@ class Taxonomy:
 
 
 def joined(parts: Iterable[Taxonomy | None], label_names: Sequence[str]) -> Taxonomy | None:
-    """The edges of several taxonomies over these labels; None if there is none."""
+    """Join the edges of several taxonomies over these labels; return None if there is none."""
     present = [part for part in parts if part is not None]
     if not present:
         return None
@@ -93,7 +111,24 @@ def joined(parts: Iterable[Taxonomy | None], label_names: Sequence[str]) -> Taxo
 
 
 def read_taxonomy(path: PathLike, label_names: Sequence[str]) -> Taxonomy:
-    """A hierarchy file: `child TAB parent` a line; blank lines and `# ...` are skipped."""
+    """Read a hierarchy file: `child TAB parent` per line; blank lines and `# ...` are skipped.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    label_names : sequence of str
+        The labels, in order; other names in the file become further nodes.
+
+    Returns
+    -------
+    Taxonomy
+
+    Raises
+    ------
+    DataError
+        If a line is not a pair of names, or the edges have a cycle.
+    """
     place = at_rest(path)
     pairs = list(_read_edges(place))
     try:
@@ -123,18 +158,18 @@ def write_taxonomy(taxonomy: Taxonomy, path: PathLike) -> None:
 
 
 def taxonomy_lines(taxonomy: Taxonomy) -> Iterator[bytes]:
-    """The lines of a hierarchy file."""
+    """Yield the lines of a hierarchy file."""
     return (f"{_cell(child)}\t{_cell(parent)}\n".encode() for child, parent in taxonomy.pairs())
 
 
 def _cell(name: str) -> str:
-    """A name as a hierarchy file holds it; quoted where it would read as something else."""
+    """Return a name as a hierarchy file holds it, quoted where it would be ambiguous."""
     empty_or_comment = not name.strip() or name.startswith("# ")
     return json.dumps(name) if empty_or_comment else quoted(name)
 
 
 def longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:
-    """Depth by peeling off nodes whose parents are all done; -1 marks nodes on or below a cycle."""
+    """Return the depth of each node in topological order; -1 for nodes on or below a cycle."""
     children, parents = edges[:, 0], edges[:, 1]
     order = np.argsort(parents, kind="stable")
     starts = np.searchsorted(parents[order], np.arange(n_nodes + 1))
@@ -159,7 +194,7 @@ def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
     stuck = set(np.flatnonzero(depths < 0).tolist())
     parent_of = {int(c): int(p) for c, p in edges if int(c) in stuck and int(p) in stuck}
     node = next(iter(parent_of))
-    place: dict[int, int] = {}  # of each node on the way from the first one up
+    place: dict[int, int] = {}  # of each node on the path upwards from the first one
     while node not in place:
         place[node] = len(place)
         node = parent_of[node]
@@ -174,7 +209,7 @@ def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
 
 
 def label_ancestors(taxonomy: Taxonomy | None, n_labels: int) -> csr_matrix:
-    """(labels, labels) a one for each label's ancestors among the labels, the topmost first."""
+    """Return a (labels, labels) matrix with 1 for each label's ancestors, the topmost first."""
     if taxonomy is None:
         return csr_matrix((n_labels, n_labels), dtype=np.float32)
     cells = taxonomy.ancestors()[:n_labels, :n_labels].tocoo()

@@ -1,9 +1,11 @@
-"""Label names and their ids, and what to say of a name that is not known."""
+"""Label names and their ids, and errors for names that are not known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from labelspace._core.suggest import nearest
 from labelspace.data.cells import shown
@@ -13,7 +15,17 @@ UNKNOWN_LABELS = ("error", "extend", "drop")
 
 
 class Vocabulary:
-    """Label names and their ids: closed or open at the end, as `unknown` says."""
+    """Label names and their ids.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        The known names, in the order of their ids. None: all names are added as they appear.
+    unknown : {"error", "extend", "drop"}
+        What happens to a name that is not known.
+    source : Path
+        The file that errors name.
+    """
 
     def __init__(self, names: Sequence[str] | None, unknown: str, source: Path) -> None:
         self._names = tuple(names or ())
@@ -29,7 +41,7 @@ class Vocabulary:
         return self._names
 
     def ids(self, names: Iterable[str], line: int | None = None) -> set[int]:
-        """Each id once: lists in the wild repeat a label."""
+        """Return the ids of the labels of one example, each once, as lists may repeat a name."""
         index = self.index
         found = set()
         for name in names:
@@ -46,6 +58,22 @@ class Vocabulary:
                     path=self.source,
                     line=line,
                 )
+        return found
+
+    def ids_of_block(self, names: Sequence[str], counts: np.ndarray) -> np.ndarray | None:
+        """Return the ids of names in order of appearance, -1 for those that are dropped.
+
+        `counts` is how often each name occurs. Return None, and change nothing, where a name is
+        an error.
+        """
+        index = self.index
+        if self.unknown == "extend":
+            return np.array([index.setdefault(name, len(index)) for name in names], np.int32)
+        found = np.array([index.get(name, -1) for name in names], np.int32)
+        unknown = found < 0
+        if self.unknown == "error" and unknown.any():
+            return None
+        self.dropped += int(counts[unknown].sum())
         return found
 
 

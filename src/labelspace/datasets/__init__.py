@@ -1,1 +1,1 @@
-"""Public data sets by name, and generated ones."""
+"""Public data sets by name, a generated product catalogue, and generated sparse data."""

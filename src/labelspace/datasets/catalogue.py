@@ -1,5 +1,5 @@
-"""The public sets of the Extreme Classification Repository by name: their shape, the propensity
-constants that go with them, and where they can be fetched."""
+"""The public sets of the Extreme Classification Repository by name: their sizes, the constants of
+their propensity model, and where they can be downloaded."""
 
 from __future__ import annotations
 
@@ -23,14 +23,31 @@ TEN_SPLITS = (
 
 @dataclass(frozen=True)
 class PublicSet:
-    """What is known of one public set.
+    """One public set.
 
-    train, test        number of points
-    labels_per_point   mean number of labels of a point
-    points_per_label   mean number of points of a label; the repository counts the training points
-                       for some sets and all points for others, its figure is given as it stands
-    url                an archive that can be fetched, or None where only the page is known
-    sha256             of that archive, or None where nobody has published it
+    Attributes
+    ----------
+    name, title : str
+        The name in lower case, and as the repository writes it.
+    train, test : int
+        Number of points.
+    features, labels : int
+        Number of features and labels.
+    labels_per_point : float
+        Mean number of labels per point.
+    points_per_label : float
+        Mean number of points per label, as given by the repository, which counts the training
+        points for some sets and all points for others.
+    propensity_a, propensity_b : float
+        The constants A and B of the propensity model.
+    url : str or None
+        An archive that can be downloaded, None where only the page is known.
+    sha256 : str or None
+        The checksum of that archive, None where none is published.
+    notes : str
+        What to know when comparing with published figures.
+    page : str
+        The page of the repository.
     """
 
     name: str
@@ -50,7 +67,18 @@ class PublicSet:
 
 
 def find(name: str) -> PublicSet:
-    """The set of this name; upper and lower case are the same."""
+    """Return the public set of this name, in upper or lower case.
+
+    Raises
+    ------
+    ParameterError
+        If there is none; the message names the nearest ones.
+
+    Examples
+    --------
+    >>> find("EURLex-4K").labels
+    3993
+    """
     key = name.strip().lower()
     if key in PUBLIC_SETS:
         return PUBLIC_SETS[key]
@@ -60,7 +88,7 @@ def find(name: str) -> PublicSet:
 
 
 def _drive(file_id: str) -> str:
-    """Address of a file on Google Drive; confirm=t skips the page that warns of large files."""
+    """Return the URL of a file on Google Drive; confirm=t skips the warning about large files."""
     return f"https://drive.usercontent.google.com/download?id={file_id}&export=download&confirm=t"
 
 
@@ -74,8 +102,11 @@ def _set(
     drive_id: str | None = None,
     notes: str = "",
 ) -> PublicSet:
-    """A row of the table below: (train, test), (features, labels), (labels a point, points a
-    label)."""
+    """Build a row of the table below.
+
+    `points` is (train, test), `shape` (features, labels), and `averages` (labels per point, points
+    per label).
+    """
     return PublicSet(
         title.lower(),
         title,

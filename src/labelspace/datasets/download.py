@@ -1,4 +1,4 @@
-"""Fetch a public set: a download that resumes after a dropped line, archives unpacked safely."""
+"""Downloads a public set: resumes after a lost connection, and unpacks archives safely."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ DAMAGED = (zipfile.BadZipFile, tarfile.TarError, BadGzipFile, EOFError, zlib.err
 
 
 class _DroppedError(Exception):
-    """The line broke; what has arrived is in the .part file and another attempt may go on."""
+    """The connection broke; the .part file holds what arrived, and another attempt may resume."""
 
 
 class _BeyondEndError(Exception):
-    """The server has nothing behind the bytes at hand (416); holds its Content-Range."""
+    """The server has no bytes beyond those received (416); holds its Content-Range."""
 
 
 def get(
@@ -48,7 +48,33 @@ def get(
     from_file: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """The folder `directory/name` with the files of a public set, fetched if it is not there."""
+    """Return the folder `directory/name` with a public set, downloading it if it is absent.
+
+    Parameters
+    ----------
+    name : str
+        The name of the set, such as "eurlex-4k"; see `labelspace.datasets.catalogue`.
+    directory : path
+        Where the folder is, or will be.
+    from_file : path, optional
+        An archive that was downloaded by hand, to be unpacked instead.
+    progress : callable, optional
+        Called with the bytes received and the total, None if it is not known.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such set.
+    DownloadError
+        If the archive cannot be downloaded; the message names the page to download it from.
+    DataError
+        If the archive cannot be unpacked.
+    """
     public, directory = find(name), Path(directory)
     folder = directory / public.name
     if folder.is_dir():
@@ -161,7 +187,7 @@ def _fetch_with_retries(url: str, part: Path, progress: Progress | None, timeout
 
 
 def _fetch(url: str, part: Path, progress: Progress | None, timeout: float) -> None:
-    """One request; appends to `part` where the server agrees that it is still the same file."""
+    """Make one request; append to `part` if the server confirms that the file is unchanged."""
     etag_file = _sibling(part, ".etag")
     etag = etag_file.read_text(encoding="utf-8") if etag_file.exists() else ""
     done = _size(part) if etag else 0  # bytes of an unknown version are of no use
@@ -172,7 +198,7 @@ def _fetch(url: str, part: Path, progress: Progress | None, timeout: float) -> N
         response = _open(Request(url, headers=headers), timeout)
     except _BeyondEndError as beyond:
         if str(beyond) == f"bytes */{done}":
-            return  # all had arrived before, only the renaming was missing
+            return  # everything had arrived before; only the renaming was left
         etag_file.unlink(missing_ok=True)
         raise _DroppedError("the file on the server has changed") from beyond
     with response:
@@ -186,13 +212,13 @@ def _fetch(url: str, part: Path, progress: Progress | None, timeout: float) -> N
         length = response.headers.get("Content-Length")
         total = done + int(length) if length is not None else None
         with part.open("ab" if resumed else "wb") as file:
-            # After the old bytes are gone, so that a tag never stands beside another's bytes.
+            # After the old bytes are gone, so that a tag never belongs to other bytes.
             etag_file.write_text(_validator(response), encoding="utf-8")
             _copy(response, file, done, total, progress)
 
 
 def _open(request: Request, timeout: float) -> HTTPResponse:
-    """The answer; what another attempt may mend is raised as _DroppedError."""
+    """Return the response; raise _DroppedError for errors that another attempt may not meet."""
     try:
         response: HTTPResponse = urlopen(request, timeout=timeout)
         return response
@@ -227,18 +253,18 @@ def _copy(
         done += len(chunk)
         if progress is not None:
             progress(done, total)
-    if total is not None and done != total:  # http.client says nothing of an early end
+    if total is not None and done != total:  # http.client does not report an early end
         raise _DroppedError(f"{done:,} of {total:,} bytes arrived")
 
 
 def _continues(response: HTTPResponse, done: int, etag: str) -> bool:
-    """True if a partial answer begins where we stopped, in the file that we began."""
+    """Whether a partial response continues the same file from where it stopped."""
     starts_there = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
     return starts_there and _validator(response) == etag
 
 
 def _validator(response: HTTPResponse) -> str:
-    """What names this version of the file; a weak tag does not promise the same bytes."""
+    """Return the tag of this version of the file; a weak tag does not promise the same bytes."""
     etag = str(response.headers.get("ETag", ""))
     if etag and not etag.startswith("W/"):
         return etag
@@ -246,7 +272,7 @@ def _validator(response: HTTPResponse) -> str:
 
 
 def _check_sum(file: Path, target: Path, sha256: str | None) -> None:
-    """Hold `file` against the given checksum, or the recorded one; record it if there is none."""
+    """Check `file` against the given checksum or the recorded one; record it if there is none."""
     record = _sibling(target, ".sha256")
     if sha256 is None and record.exists():
         sha256 = record.read_text(encoding="utf-8").split()[0]
@@ -255,11 +281,11 @@ def _check_sum(file: Path, target: Path, sha256: str | None) -> None:
     if sha256 is None:
         record.write_text(f"{found}  {target.name}\n", encoding="utf-8")
     elif found != sha256.lower():
-        mend = "delete it to fetch it again"
+        fix = "delete it to download it again"
         if file != target:
             file.unlink()  # a wrong .part cannot become right by resuming
-            mend = f"if it was replaced on purpose, delete {record.name}"
-        raise DownloadError(f"{target} has sha256 {found}, expected {sha256}; {mend}")
+            fix = f"if it was replaced on purpose, delete {record.name}"
+        raise DownloadError(f"{target} has sha256 {found}, expected {sha256}; {fix}")
 
 
 def _unzip(archive: Path, directory: Path) -> list[Path]:
@@ -300,7 +326,7 @@ def _refuse_outside(member: str, archive: Path) -> None:
 def _refuse_bomb(size: int, archive: Path) -> None:
     """Raise a DataError for an archive whose content is out of proportion to it."""
     if size > max(UNPACKED_ANYWAY, PACKED_AT_MOST * archive.stat().st_size):
-        message = f"it unpacks to more than {size:,} bytes, out of all proportion to the archive"
+        message = f"it unpacks to more than {size:,} bytes, far more than an archive of its size"
         raise DataError(f"{message}; unpack it by hand if that is right", path=archive)
 
 

@@ -1,25 +1,26 @@
 """A generated product catalogue: titles with their path in a five-level taxonomy and their brand.
 
-Good for demonstrations and tests where no real catalogue is at hand: titles read like those of a
-shop, with synonyms, left-out words and typos; a few labels are on many products and many on few.
-Record i depends on the seed and i alone, on any machine.
+For demonstrations and tests without a real catalogue: titles resemble those of a shop, with
+synonyms, omitted words and typos; a few labels are on many products and many on few. Record i
+depends on the seed and i alone, on any machine.
 """
 
 from __future__ import annotations
 
 import json
+import tomllib
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 from labelspace._core.streams import replacing
-from labelspace.datasets import product_words as words
 from labelspace.errors import DataError, ParameterError
 
 Item = TypeVar("Item")
@@ -28,20 +29,21 @@ SEPARATOR = " > "
 LAYOUTS = ("{brand} {head}", "{head} by {brand}", "{brand} {model} {head}", "{head} ({brand})")
 DETAIL_MARKS = (", ", " - ", " ")
 
+# Probabilities, per product unless noted.
 NO_BRAND = 0.25
 BRAND_LEFT_OUT = 0.1  # of the title, though it is a label
 STOPS_EARLY = 0.2  # a path that ends above the fifth level
-MISFILED = 0.02  # a product on a shelf where it does not belong
+MISFILED = 0.02  # a product with the path of another one
 WORD_LEFT_OUT = 0.25
 SYNONYM = 0.5
 SHUFFLED = 0.1
 LOWER_CASE = 0.15
-TYPO = 0.06  # a word
+TYPO = 0.06  # per word
 
 
 @dataclass(frozen=True)
 class ProductType:
-    """A node on the third level and what is needed to go below it."""
+    """A node on the third level, and the words for the levels below it and for titles."""
 
     path: tuple[str, str, str]
     nouns: tuple[str, ...]
@@ -53,29 +55,53 @@ class ProductType:
 
 
 class Dice:
-    """Chances from `Random.random` alone, the one method that Python promises never to change."""
+    """Random choices by `Random.random` alone, the one method that Python never changes."""
 
     def __init__(self, seed: int, number: int) -> None:
         self._random = Random(f"{seed}/{number}").random
 
     def falls(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self._random() < probability
 
     def pick(self, items: Sequence[Item]) -> Item:
+        """Return one of the items, each with the same probability."""
         return items[int(self._random() * len(items))]
 
     def pick_early(self, items: Sequence[Item], power: int = 1) -> Item:
-        """The item of rank r in proportion to r ** -power."""
+        """Return one of the items, that of rank r in proportion to r ** -power."""
         sums = _power_sums(len(items), power)
         return items[bisect(sums, self._random() * sums[-1], hi=len(items) - 1)]
 
     def shuffled(self, items: Sequence[Item]) -> list[Item]:
+        """Return the items in random order."""
         rest = list(items)
         return [rest.pop(int(self._random() * len(rest))) for _ in items]
 
 
 def product_records(n: int, *, seed: int = 0, start: int = 0) -> Iterator[dict[str, Any]]:
-    """`n` products from number `start` on: id, text, labels, path and brand (or "")."""
+    """Yield generated products.
+
+    Parameters
+    ----------
+    n : int
+        Number of products.
+    seed : int, default 0
+        Another seed gives another catalogue.
+    start : int, default 0
+        Number of the first product; any range of an endless catalogue can be generated.
+
+    Yields
+    ------
+    dict
+        `id`, `text`, `labels`, `path` and `brand` ("" if there is none).
+
+    Examples
+    --------
+    >>> record = next(product_records(1, start=42))
+    >>> record["id"], record["brand"], len(record["path"])
+    ('p0000042', 'Paldette', 5)
+    """
     if n < 0 or start < 0:
         raise ParameterError(f"n and start must not be negative, but are {n} and {start}")
     for number in range(start, start + n):
@@ -85,7 +111,32 @@ def product_records(n: int, *, seed: int = 0, start: int = 0) -> Iterator[dict[s
 def write_catalogue(
     directory: str | Path, *, train: int = 8000, test: int = 2000, seed: int = 0
 ) -> tuple[Path, Path, Path]:
-    """Write train.jsonl, test.jsonl and hierarchy.tsv (child TAB parent); return their paths."""
+    """Write a generated catalogue to a directory, which is created if it does not exist.
+
+    Parameters
+    ----------
+    directory : str or Path
+        Directory for train.jsonl, test.jsonl and hierarchy.tsv (child TAB parent).
+    train, test : int
+        Number of products in each set.
+    seed : int, default 0
+        Another seed gives another catalogue.
+
+    Returns
+    -------
+    tuple of Path
+        The three files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from labelspace.data import read_split
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = write_catalogue(folder, train=50, test=10)
+    ...     train, test = read_split(folder)
+    >>> len(train), len(test), [file.name for file in files]
+    (50, 10, ['train.jsonl', 'test.jsonl', 'hierarchy.tsv'])
+    """
     directory = Path(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -139,7 +190,7 @@ def _title(dice: Dice, product: ProductType, modifiers: list[str], brand: str) -
         title = dice.pick_early(LAYOUTS).format(brand=brand, head=title, model=model)
     mark = dice.pick_early(DETAIL_MARKS)
     details = [
-        mark + dice.pick_early(_listed(words.COLOURS)),
+        mark + dice.pick_early(_words()["colours"]),
         mark + dice.pick(product.sizes),
         " with " + dice.pick(product.extras),
     ]
@@ -156,7 +207,7 @@ def _model_number(dice: Dice) -> str:
 
 
 def _mistyped(dice: Dice, word: str) -> str:
-    """Mostly the word itself; else two letters change places, or one is lost or doubled."""
+    """Return the word, or with a small probability swap two letters, or drop or double one."""
     if len(word) < 5 or not word.isalpha() or not dice.falls(TYPO):
         return word
     at = dice.pick(range(1, len(word) - 1))
@@ -164,8 +215,11 @@ def _mistyped(dice: Dice, word: str) -> str:
     return left + dice.pick((following + here, following, here + here + following)) + rest
 
 
-def _listed(text: str, separator: str = ", ") -> tuple[str, ...]:
-    return tuple(text.split(separator))
+@cache
+def _words() -> dict[str, Any]:
+    """Read the words of the catalogue from the package."""
+    text = files("labelspace.datasets").joinpath("product_words.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 @cache
@@ -176,52 +230,42 @@ def _power_sums(n: int, power: int) -> tuple[float, ...]:
 
 @cache
 def _catalogue() -> tuple[tuple[tuple[ProductType, ...], ...], ...]:
-    """All product types, by department and category."""
+    """Return all product types, by department and category."""
     return tuple(
-        tuple(
-            _product_types(number, name, category_name)
-            for category_name in words.DEPARTMENTS[name].categories
-        )
-        for number, name in enumerate(words.DEPARTMENTS)
+        tuple(_product_types(number, name, category) for category in department["categories"])
+        for number, (name, department) in enumerate(_words()["departments"].items())
     )
 
 
 def _product_types(number: int, department: str, category: str) -> tuple[ProductType, ...]:
-    shared = words.DEPARTMENTS[department]
-    own = shared.categories[category]
-    types = []
-    for place, entry in enumerate(_listed(own.types, "; ")):
-        label, nouns = entry.split(": ")
-        types.append(
-            ProductType(
-                path=(department, category, label),
-                nouns=_listed(nouns),
-                # Each type has a favourite kind and style of its own.
-                kinds=_rotated(_listed(own.kinds), place),
-                styles=_rotated(_listed(shared.styles), place),
-                sizes=_listed(shared.sizes),
-                extras=_listed(shared.extras),
-                brands=_brands(number),
-            )
+    shared = _words()["departments"][department]
+    own = shared["categories"][category]
+    return tuple(
+        ProductType(
+            path=(department, category, label),
+            nouns=tuple(nouns),
+            # Each type has a most frequent kind and style of its own.
+            kinds=_rotated(own["kinds"], place),
+            styles=_rotated(shared["styles"], place),
+            sizes=tuple(shared["sizes"]),
+            extras=tuple(shared["extras"]),
+            brands=_brands(number),
         )
-    return tuple(types)
+        for place, (label, nouns) in enumerate(own["types"].items())
+    )
 
 
-def _rotated(items: tuple[str, ...], by: int) -> tuple[str, ...]:
-    return items[by % len(items) :] + items[: by % len(items)]
+def _rotated(items: Sequence[str], by: int) -> tuple[str, ...]:
+    return (*items[by % len(items) :], *items[: by % len(items)])
 
 
 @cache
 def _brands(department: int) -> tuple[str, ...]:
-    """Every brand is at home in one department; every other one sells in a second."""
-    count = len(words.DEPARTMENTS)
+    """Return the brands of a department; every brand has one, and every other one has two."""
+    words, count = _words()["brands"], len(_words()["departments"])
     names = [
-        *(a + b for b in _listed(words.BRAND_ENDINGS) for a in _listed(words.BRAND_STEMS)),
-        *(
-            f"{a} {b}"
-            for b in _listed(words.BRAND_SECOND_WORDS)
-            for a in _listed(words.BRAND_FIRST_WORDS)
-        ),
+        *(stem + ending for ending in words["endings"] for stem in words["stems"]),
+        *(f"{a} {b}" for b in words["second_words"] for a in words["first_words"]),
     ]
     return tuple(
         name

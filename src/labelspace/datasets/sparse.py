@@ -1,10 +1,10 @@
-"""Sparse data of any shape with planted structure, made point by point from a seed: no table grows
-with the number of labels, so ten million of them fit into the memory of a laptop.
+"""Generated sparse data of any shape with structure that can be learned.
 
-Labels live in clusters. A point picks a cluster, takes its labels from it (now and then one from
-elsewhere), and shows some of the features that belong to these labels and to the cluster among
-common ones. Both picks follow power laws, and so do the labels as a whole. What belongs to what is
-a hash, and point i depends on the seed and i alone: batches of any size give the same bits.
+Labels form clusters. A point draws a cluster, takes its labels from it (sometimes one from another
+cluster), and has some of the features that belong to these labels and to the cluster among common
+ones. Both draws follow power laws, and so do the labels as a whole. Features are assigned to labels
+by a hash, so that memory does not grow with the number of labels; point i depends on the seed and i
+alone, and batches of any size give the same bits.
 """
 
 from __future__ import annotations
@@ -34,13 +34,24 @@ UNIT = 100_000  # values are multiples of 1/UNIT, so that text holds them exactl
 
 @dataclass(frozen=True)
 class SparseShape:
-    """How large and how skewed the data should be.
+    """The size and skew of generated data.
 
-    nnz               mean number of features of a point (from half to one and a half of it)
-    labels_per_point  mean number of labels of a point (from one to twice as many)
-    tail_exponent     of the power laws by which clusters and labels in them are picked; the label
-                      of rank r occurs about r ** -tail_exponent times as often, a little less
-                      steeply in the head
+    Parameters
+    ----------
+    points, features, labels : int
+        The sizes.
+    nnz : float, default 76
+        Mean number of features per point; a point has from half to one and a half times as many.
+    labels_per_point : float, default 5
+        Mean number of labels per point; a point has from one to twice as many.
+    tail_exponent : float, default 1
+        Exponent of the power laws by which clusters and their labels are drawn. The label of rank
+        r occurs about r ** -tail_exponent times as often, a little less steeply in the head.
+
+    Raises
+    ------
+    ParameterError
+        If a value is out of range.
     """
 
     points: int
@@ -66,7 +77,7 @@ class SparseShape:
 
     @property
     def clusters(self) -> int:
-        """As many as leave each cluster at least twice the labels that a point can have."""
+        """The number of clusters; each has at least twice the labels that a point can have."""
         return max(1, self.labels // max(16, math.ceil(4 * self.labels_per_point)))
 
 
@@ -81,7 +92,7 @@ def _public(name: str, tail_exponent: float = 1.0) -> SparseShape:
     )
 
 
-# The repository does not say how many features a point has: all keep Amazon-670K's 76.
+# The repository does not give the number of features per point: all have Amazon-670K's 76.
 EURLEX_4K = _public("eurlex-4k")
 WIKI10_31K = _public("wiki10-31k")
 AMAZONCAT_13K = _public("amazoncat-13k")
@@ -96,9 +107,22 @@ AMAZON_3M = _public("amazon-3m", tail_exponent=0.6)
 def iter_sparse(
     shape: SparseShape, *, seed: int = 0, start: int = 0, batch: int = BATCH
 ) -> Iterator[tuple[csr_matrix, csr_matrix]]:
-    """(features, labels) of `shape.points` points from number `start` on, `batch` at a time.
+    """Yield (features, labels) of generated points, in batches.
 
-    The points that follow, `start=shape.points`, make a test set of the same kind.
+    Parameters
+    ----------
+    shape : SparseShape
+        The size and skew of the data.
+    seed : int, default 0
+        Another seed gives other data.
+    start : int, default 0
+        Number of the first point; `start=shape.points` gives a test set of the same kind.
+    batch : int
+        Points per batch; it does not change the points.
+
+    Yields
+    ------
+    features, labels : csr_matrix
     """
     if batch < 1:
         raise ParameterError(f"batch must be at least 1, not {batch}")
@@ -108,19 +132,42 @@ def iter_sparse(
 
 
 def make_sparse(shape: SparseShape, seed: int = 0, *, start: int = 0) -> Dataset:
-    """All points at once, in memory."""
+    """Return all points at once, in memory.
+
+    Parameters
+    ----------
+    shape, seed, start
+        As for `iter_sparse`.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> make_sparse(SparseShape(points=100, features=200, labels=50))
+    Dataset(100 examples, 50 labels, 200 features, source='synthetic, seed 0')
+    """
     features, labels = _points(shape, seed, start, start + shape.points)
     return Dataset(labels, features, source=f"synthetic, seed {seed}")
 
 
 def write_sparse(shape: SparseShape, path: PathLike, seed: int = 0, *, start: int = 0) -> None:
-    """XC text with a header, written batch by batch; compressed if the name ends in .gz."""
+    """Write all points as XC text, batch by batch; compressed if the name ends in .gz.
+
+    Parameters
+    ----------
+    shape, seed, start
+        As for `iter_sparse`.
+    path : path
+        The file.
+    """
     with replacing(path) as file:
         file.write(f"{shape.points} {shape.features} {shape.labels}\n".encode())
         for features, labels in iter_sparse(shape, seed=seed, start=start):
             indices, values = labels.nnz + features.nnz, features.nnz
-            room = 2 * labels.shape[0] + BYTES_PER_INDEX * indices + BYTES_PER_VALUE * values
-            text = np.empty(room, np.uint8)
+            capacity = 2 * labels.shape[0] + BYTES_PER_INDEX * indices + BYTES_PER_VALUE * values
+            text = np.empty(capacity, np.uint8)
             length = print_rows(
                 labels.indptr[1:].astype(np.int64),
                 labels.indices,
@@ -168,7 +215,7 @@ def _spread(ranks: np.ndarray, size: int) -> np.ndarray:
 
 
 def _keys(seed: int) -> tuple[np.uint64, np.uint64]:
-    """Independent keys for what happens at a point and for what belongs to labels and clusters."""
+    """Return independent keys for the points, and for the features of labels and clusters."""
     if seed < 0:
         raise ParameterError(f"seed must not be negative, but is {seed}")
     point_key, word_key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
@@ -176,7 +223,7 @@ def _keys(seed: int) -> tuple[np.uint64, np.uint64]:
 
 
 S11 = np.uint64(11)
-# Counters below a point's key, far enough apart not to meet.
+# Counters below a point's key, far enough apart not to overlap.
 SIZES, LABELS, FEATURES, TERM_COUNTS = 0, 1 << 8, 1 << 32, 1 << 33
 
 
@@ -198,7 +245,7 @@ def _below(dice: np.uint64, n: int) -> int:
 
 @kernel
 def _zipf(u: float, n: int, exponent: float) -> int:
-    """Rank in 0..n-1, with probability near (rank + 1) ** -exponent: inverts the integral."""
+    """Draw a rank in 0..n-1 with probability near (rank + 1) ** -exponent, by inversion."""
     if abs(exponent - 1.0) < 1e-9:
         x = math.exp(u * math.log(n + 1.0))
     else:
@@ -211,7 +258,7 @@ def _zipf(u: float, n: int, exponent: float) -> int:
 def _row_starts(
     point_key: np.uint64, first: int, n: int, nnz: float, labels_per_point: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row pointers of features and labels; sizes are uniform around the mean, rounded at random."""
+    """Return row pointers of features and labels; sizes are uniform around the mean."""
     feature_starts = np.zeros(n + 1, np.int64)
     label_starts = np.zeros(n + 1, np.int64)
     for row in range(n):
@@ -257,7 +304,7 @@ def _draw_labels(
     n_clusters: int,
     exponent: float,
 ) -> None:
-    """Distinct labels; cluster c holds the labels c, c + n_clusters, c + 2 n_clusters, ..."""
+    """Draw distinct labels; cluster c holds the labels c, c + n_clusters, c + 2 n_clusters, ..."""
     for i in range(len(labels)):
         cluster = own_cluster
         if _uniform(key, LABELS + 3 * i) < FROM_ELSEWHERE:
@@ -287,7 +334,7 @@ def _draw_features(
     taken_by: np.ndarray,
     row: int,
 ) -> None:
-    """Distinct features: of the labels in turn, then of the cluster, then common ones."""
+    """Draw distinct features: of the labels in turn, then of the cluster, then common ones."""
     n_features = len(taken_by)
     until_label = LABEL_SHARE * len(features)
     until_cluster = until_label + CLUSTER_SHARE * len(features)
@@ -311,7 +358,7 @@ def _draw_features(
 
 @kernel
 def _weigh(key: np.uint64, features: np.ndarray, values: np.ndarray, n_features: int) -> None:
-    """tf-idf of a kind: a few terms occur twice or more, frequent features weigh less; length 1."""
+    """Set tf-idf-like values: some terms occur more than once, frequent ones weigh less; norm 1."""
     total = 0.0
     for i in range(len(features)):
         u = _uniform(key, TERM_COUNTS + i)

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import checked_labels, rows_of
-from labelspace.data.levels import Levels
 from labelspace.errors import InputError
+from labelspace.labels.levels import Levels
 from labelspace.metrics.ranking import RankedLabels
 
 MOST_TAIL_SAMPLES = 25

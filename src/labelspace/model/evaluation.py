@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from labelspace.data.dataset import Dataset
-from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import joined
 from labelspace.errors import DataError, ParameterError
+from labelspace.labels.levels import Levels
 from labelspace.metrics import levels as by_level
 from labelspace.metrics import ranking as metrics
 from labelspace.metrics import thresholds

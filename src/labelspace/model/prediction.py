@@ -17,9 +17,9 @@ import numpy as np
 
 from labelspace._core.plain import plain_json
 from labelspace._core.streams import replacing
-from labelspace.data.columns import PATH_JOINT
-from labelspace.data.levels import KIND_JOINT, Levels
+from labelspace.data.columns import KIND_JOINT, PATH_JOINT
 from labelspace.errors import ParameterError
+from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
 from labelspace.model.tags import Tag

@@ -24,7 +24,6 @@ from labelspace.data import Columns, iter_batches, read
 from labelspace.data.dataset import Dataset, Features
 from labelspace.data.formats import frames
 from labelspace.data.formats.documents import are_documents, iter_documents
-from labelspace.data.levels import Levels
 from labelspace.data.stored_columns import fitting_columns
 from labelspace.data.taxonomy import Taxonomy, joined
 from labelspace.errors import (
@@ -38,6 +37,7 @@ from labelspace.errors import (
     UnsupportedError,
 )
 from labelspace.features.pipeline import FeaturePipeline
+from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.registry import method_class, method_names

@@ -11,10 +11,10 @@ from typing import Any
 from labelspace.components.training_data import Shape
 from labelspace.data import Columns, read
 from labelspace.data.dataset import Dataset, Features
-from labelspace.data.levels import Levels
 from labelspace.data.stats import statistics
 from labelspace.errors import ParameterError
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
+from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods import DEFAULT_METHOD
 from labelspace.methods.base import Method

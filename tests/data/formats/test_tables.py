@@ -294,7 +294,7 @@ def test_sparse_features_in_json(tmp_path: Path) -> None:
     [
         ([{"features": {"1": 1}}, {"text": "t"}], 2, "has no features"),
         ([{"text": "t"}, {"features": {"1": 1}}], 2, "the first that has features"),
-        ([{"features": {"1": 1, "01": 2}}], 1, "stands twice"),
+        ([{"features": {"1": 1, "01": 2}}], 1, "occurs twice"),
         ([{"features": {"1": None}}], 1, "no value"),
         ([{"features": {"1": "x"}}], 1, "must be a number"),
         ([{"features": {"9999999999": 1}}], 1, "is not one of"),
@@ -350,7 +350,7 @@ def test_a_field_called_features_that_is_something_else_is_ignored(tmp_path: Pat
         (b'{"text": "a", "labels": [""]}', 1, None, "a label in 'labels' is empty"),
         (b'{"text": "a", "labels": [null]}', 1, None, "must hold names, not nothing"),
         (b'{"text": "a", "labels": [], "id": [1]}', 1, None, "'id' must be text or a whole"),
-        (b'{"text": "a", "labels": [], "x": NaN}', 1, None, "NaN is no JSON number"),
+        (b'{"text": "a", "labels": [], "x": NaN}', 1, None, "NaN is not a JSON number"),
         (b'{"text": "a", "labels": [], "x": -Infinity}', 1, None, "Infinity"),
         (b'{"text": "\\ud800", "labels": []}', 1, None, "surrogate"),
         (b'{"text": "a", "labels": ["\\uDC00"]}', 1, None, "surrogate"),

@@ -113,10 +113,10 @@ def test_a_data_set_without_rows_or_columns(put: Put) -> None:
 def test_the_header_must_be_what_the_caller_expects(put: Put) -> None:
     path = put("1 3 2\n0 0:1\n")
     assert xc.read_xc(path, n_features=3, n_labels=2).n_features == 3
-    with pytest.raises(DataError, match="says 3 features, expected 4") as caught:
+    with pytest.raises(DataError, match="gives 3 features, expected 4") as caught:
         xc.read_xc(path, n_features=4)
     assert (caught.value.line, caught.value.column) == (1, 3)
-    with pytest.raises(DataError, match="says 2 labels, expected 1") as caught:
+    with pytest.raises(DataError, match="gives 2 labels, expected 1") as caught:
         xc.read_xc(path, n_labels=1)
     assert (caught.value.line, caught.value.column) == (1, 5)
 

@@ -31,13 +31,13 @@ from labelspace.data.formats.layout import (
 from labelspace.errors import DataError, MemoryBudgetError, ParameterError
 
 BLOCK_BYTES = 1 << 20
-CHECKED_BYTES = 1 << 27  # that are read between two looks at the memory that is left
-BLOCKS_AHEAD = 4  # that are parsed while one is handed out; more only take memory
+CHECKED_BYTES = 1 << 27  # read between two checks of the available memory
+BLOCKS_AHEAD = 4  # blocks parsed while one is yielded; more only take memory
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Rows(NamedTuple):
-    """Rows of labels and features: row i ends at ends[i] and begins where the one before ends."""
+    """Rows of labels and features; row i ends at ends[i] and begins where row i - 1 ends."""
 
     label_ends: np.ndarray
     labels: np.ndarray
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
     values: np.ndarray
 
     def cut(self, start: int, stop: int) -> Rows:
-        """The rows from start to stop, as views."""
+        """Return the rows from start to stop, as views."""
         label_span = _span(self.label_ends, start, stop)
         feature_span = _span(self.feature_ends, start, stop)
         return Rows(
@@ -71,7 +71,7 @@ def _span(ends: np.ndarray, start: int, stop: int) -> slice:
 
 
 def to_csr(ends: np.ndarray, indices: np.ndarray, values: np.ndarray, n_columns: int) -> csr_matrix:
-    """Sorted rows without repeats to a CSR matrix that shares the arrays."""
+    """Return a CSR matrix that shares the arrays of sorted rows without duplicates."""
     index_type = np.int32 if len(indices) <= MAX_COLUMNS else np.int64
     indptr = np.zeros(len(ends) + 1, dtype=index_type)
     indptr[1:] = ends
@@ -81,7 +81,7 @@ def to_csr(ends: np.ndarray, indices: np.ndarray, values: np.ndarray, n_columns:
 
 
 def gather(parts: Iterable[Rows], path: PathLike | None = None) -> Rows:
-    """All parts end to end; a file, if named, is refused where memory ends."""
+    """Concatenate all parts; raise if a named file does not fit into memory."""
     columns: tuple[list[np.ndarray], ...] = ([], [], [], [], [])
     held = checked = 0
     for part in parts:
@@ -117,7 +117,7 @@ def _refuse_if_too_large(held: int, path: PathLike) -> None:
 def _drain(
     parts: list[np.ndarray], dtype: type[np.generic], shifts: Sequence[int] = ()
 ) -> np.ndarray:
-    """One array out of many, each of which is freed as soon as it is copied.
+    """Concatenate arrays, each of which is freed as soon as it is copied.
 
     A part grows by the sum of the shifts of all parts before it.
     """
@@ -137,7 +137,7 @@ def _drain(
 
 
 def counted(parts: Iterable[Rows], promised: int, path: PathLike) -> Iterator[Rows]:
-    """As many rows as the header promises; only blank lines may follow."""
+    """Yield as many rows as the header gives; only blank lines may follow."""
     seen = 0
     for part in parts:
         found = len(part.label_ends)
@@ -147,17 +147,17 @@ def counted(parts: Iterable[Rows], promised: int, path: PathLike) -> Iterator[Ro
             filled = np.diff(surplus.label_ends + surplus.feature_ends, prepend=0)
             if filled.any():
                 line = 2 + seen + keep + int(np.flatnonzero(filled)[0])
-                message = f"more rows than the {promised} of the header; mend the header"
+                message = f"more rows than the {promised} of the header; correct the header"
                 raise DataError(message, path=str(path), line=line, column=1)
         yield part.cut(0, keep)
         seen += found
     if seen < promised:
-        message = f"the header says {promised} rows, the file has {seen}; is its end missing?"
+        message = f"the header gives {promised} rows, the file has {seen}; is its end missing?"
         raise DataError(message, path=str(path), line=1, column=1)
 
 
 def batches(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
-    """The same rows in pieces of one size, the last one smaller."""
+    """Yield the same rows in pieces of one size; the last one may be smaller."""
     if size < 1:
         raise ParameterError(f"batch_size: expected at least 1, found {size}")
     held: list[Rows] = []
@@ -177,7 +177,7 @@ def batches(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
 
 
 def newline_blocks(stream: IO[bytes], path: PathLike) -> Iterator[bytes]:
-    """The text in blocks that end with a newline, without a byte order mark."""
+    """Yield the text in blocks that end with a newline, without a byte order mark."""
     held: list[bytes] = []  # the beginning of a line whose end has not been read yet
     n_held, line = 0, 1
     data = stream.read(BLOCK_BYTES).removeprefix(BYTE_ORDER_MARK)
@@ -200,7 +200,7 @@ def newline_blocks(stream: IO[bytes], path: PathLike) -> Iterator[bytes]:
 def parse_blocks(
     blocks: Iterable[bytes], layout: Layout, path: PathLike, first_line: int = 1
 ) -> Iterator[Rows]:
-    """The rows of each block in order, while the next blocks are parsed on other threads."""
+    """Yield the rows of each block in order, while other threads parse the next blocks."""
     ahead = min(BLOCKS_AHEAD, cores())
     line = first_line
     for block, parsed in parallel_map(partial(parse_block, layout=layout), blocks, ahead):
@@ -218,7 +218,7 @@ def _rows_of(parsed: Callable[[], Rows], block: bytes, path: PathLike, first_lin
 
 
 def parse_block(block: bytes, layout: Layout) -> Rows:
-    """The rows of one block; raises Flaw where it is not what the layout says."""
+    """Parse the rows of one block; raise Flaw where it does not follow the layout."""
     from labelspace.data.formats import scan as _scan
 
     _refuse_other_encodings(block)
@@ -265,7 +265,7 @@ def _refuse_other_encodings(block: bytes) -> None:
 
 
 def _slow_float32(block: bytes, start: int, end: int, layout: Layout) -> float:
-    """float32(float(text)) for the rare texts that the compiled parser cannot settle."""
+    """Parse the rare numbers that the compiled parser cannot round with certainty."""
     with np.errstate(over="ignore"):
         value = float(np.float32(float(block[start:end])))
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""CSV and TSV: what separates the cells, and the rows as records."""
+"""CSV and TSV: detects what separates the cells, and reads the rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from threading import Lock
 from typing import Any
 
 from labelspace.data.cells import enumerated
-from labelspace.data.columns import Columns, RowParser
+from labelspace.data.columns import Columns
 from labelspace.data.formats.text import text_lines
-from labelspace.errors import DataError, ParameterError
+from labelspace.data.rows import RowParser
+from labelspace.errors import DataError, LabelspaceError, ParameterError
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -26,12 +27,13 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\s*")  # what spreadsheets put above the h
 _SUBJECTS = r"<[^<>\s]+>(?:\s+<[^<>\s]+>)*\s*"
 _TEXT_AND_SUBJECTS = re.compile(rf"[^\t]*\t{_SUBJECTS}")
 _HEADER_CELL = re.compile(r"[\s\"]*[^\W\d][^:<>{}\[\]]{0,59}")
-_CELL_LIMIT = 1 << 28
+_CELL_LIMIT = 1 << 28  # characters
+_ROWS_AT_ONCE = 64
 _LIMIT_LOCK = Lock()
 
 
 def looks_like_table(head: str) -> bool:
-    """Whether the beginning of a file that no suffix tells of may be a CSV or TSV table."""
+    """Whether the beginning of a file without a known suffix may be a CSV or TSV table."""
     line = next((line for line in head.splitlines() if line.strip()), "")
     if _TEXT_AND_SUBJECTS.fullmatch(line) or _SEPARATOR_LINE.fullmatch(line):
         return True
@@ -62,7 +64,7 @@ def records(parser: RowParser, kind: str) -> Iterator[Record]:
 
 
 def _first_lines(lines: Iterator[str]) -> tuple[list[str], str]:
-    """The blank lines at the beginning, and the first other one."""
+    """Return the blank lines at the beginning, and the first other line."""
     blank: list[str] = []
     for line in lines:
         if line.strip("\r\n"):
@@ -79,7 +81,7 @@ def _given_delimiter(columns: Columns) -> str | None:
 
 
 def _likely_delimiter(header: str, default: str, columns: Columns) -> str:
-    """Choose what gives most of the wanted columns, then the default if it separates anything."""
+    """Return the delimiter that gives most of the wanted columns, preferring the default."""
     wanted = columns.wanted()
 
     def merit(delimiter: str) -> tuple[int, bool, int]:
@@ -93,11 +95,14 @@ def _likely_delimiter(header: str, default: str, columns: Columns) -> str:
 def _table_records(parser: RowParser, lines: Iterator[str], delimiter: str) -> Iterator[Record]:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
+    places: list[tuple[str, int]] = []
     for line, cells in _rows(reader, parser.source):
         if header is None:
             header = _column_names(cells, parser, line)
             parser.present.update(header)
             parser.require_columns()
+            wanted = parser.columns.wanted()
+            places = [(name, place) for place, name in enumerate(header) if name in wanted]
         elif len(cells) != len(header):
             message = f"{len(cells)} cells where the header has {len(header)} columns"
             raise DataError(
@@ -106,7 +111,7 @@ def _table_records(parser: RowParser, lines: Iterator[str], delimiter: str) -> I
                 line=line,
             )
         else:
-            yield line, {name: cell or None for name, cell in zip(header, cells, strict=True)}
+            yield line, {name: cells[place] or None for name, place in places}
 
 
 def _column_names(header: Sequence[str], parser: RowParser, line: int) -> list[str]:
@@ -120,39 +125,50 @@ def _column_names(header: Sequence[str], parser: RowParser, line: int) -> list[s
 
 
 def _rows(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, each with the line on which it begins."""
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = _next_row(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            problem = str(error)
-            if "field limit" in problem:
-                problem = f"a cell of more than {_CELL_LIMIT >> 20} MB; is a quotation mark missing"
-            raise DataError(
-                f"a row that begins here is broken: {problem}", path=path, line=line
-            ) from None
-        if cells:
-            yield line, cells
+    """Yield rows that are not blank, each with the line on which it begins."""
+    end: Exception | None = None
+    while end is None:
+        rows, end = _next_rows(reader, path)
+        yield from rows
+    if not isinstance(end, StopIteration):
+        raise end
 
 
-def _next_row(reader: Any) -> list[str]:
-    """The limit on cells, 128 KB, is one for the whole process: raised for this row only."""
+def _next_rows(reader: Any, path: Path) -> tuple[list[tuple[int, list[str]]], Exception | None]:
+    """Return some rows, and what ended them: the end of the file or an error.
+
+    The limit on cells, 128 KB, is one for the whole process, so it is raised only meanwhile.
+    """
+    rows: list[tuple[int, list[str]]] = []
+    line = 0
     with _LIMIT_LOCK:
         before = csv.field_size_limit(_CELL_LIMIT)
         try:
-            cells: list[str] = next(reader)
+            for _ in range(_ROWS_AT_ONCE):
+                line = reader.line_num + 1
+                cells = next(reader)
+                if cells:
+                    rows.append((line, cells))
+        except (StopIteration, LabelspaceError) as error:
+            return rows, error
+        except csv.Error as error:
+            return rows, _broken_row(error, path, line)
         finally:
             csv.field_size_limit(before)
-    return cells
+    return rows, None
+
+
+def _broken_row(error: csv.Error, path: Path, line: int) -> DataError:
+    problem = str(error)
+    if "field limit" in problem:
+        problem = f"a cell of more than {_CELL_LIMIT >> 20} MB; is a quotation mark missing"
+    return DataError(f"a row that begins here is broken: {problem}", path=path, line=line)
 
 
 def _lines_without_nul(path: Path, encoding: str | None) -> Iterator[str]:
     for line, text in text_lines(path, encoding):
         if "\0" in text:
-            message = "a NUL byte; this is no text file, a damaged one, or UTF-16 (--encoding)"
+            message = "a NUL byte: the file is damaged, not text, or UTF-16 (--encoding)"
             raise DataError(message, path=path, line=line, column=text.index("\0") + 1)
         yield text
 

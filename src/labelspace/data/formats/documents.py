@@ -19,7 +19,7 @@ SUFFIX = ".txt"
 
 
 def are_documents(path: Path, columns: Columns) -> bool:
-    """Whether this is a folder, or a .txt file that holds no examples in a format of its own."""
+    """Whether this is a directory, or a .txt file that is not in another format."""
     if path.is_dir():
         return True
     if path.suffix.lower() != SUFFIX or not path.is_file():
@@ -28,7 +28,7 @@ def are_documents(path: Path, columns: Columns) -> bool:
 
 
 def iter_documents(path: Path, batch_size: int, encoding: str | None) -> Iterator[Dataset]:
-    """Yield the documents in the order of their names; the id of each is its file's name."""
+    """Yield the documents in order of file name; the id of each is its file's name."""
     files = [path]
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix.lower() == SUFFIX)
@@ -56,7 +56,7 @@ def _holds_data(path: Path) -> bool:
 
 
 def _is_table(path: Path, columns: Columns) -> bool:
-    """Whether the first line names one of the columns, as in what spreadsheets save as text."""
+    """Whether the first line names one of the columns, as in text saved by spreadsheets."""
     with opened(path) as stream:
         start = beginning(stream.read(1 << 12)).lstrip()
     cells = re.split(r"[,;|\t]", start.partition("\n")[0])

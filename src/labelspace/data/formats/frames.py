@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from labelspace.data.rows import RowParser
 from labelspace.errors import DataError, ParameterError
 
-NAME = "the table"  # stands where errors name the file
-CHUNK_ROWS = 4096
+NAME = "the table"  # in errors, in place of a file
+BATCH_ROWS = 4096
 
 
 class ArrowTable(Protocol):
@@ -25,10 +26,10 @@ Source = str | os.PathLike[str] | ArrowTable | Iterable[Mapping[str, Any]]
 
 
 def is_path(source: object) -> bool:
-    """Tell a file from a table in memory; anything else is a ParameterError."""
+    """Whether the source is a file and not a table in memory; raise if it is neither."""
     if isinstance(source, str | os.PathLike):
         return True
-    if _is_arrow(source) or (
+    if is_arrow(source) or (
         isinstance(source, Iterable) and not isinstance(source, bytes | Mapping | np.ndarray)
     ):
         return False
@@ -36,42 +37,37 @@ def is_path(source: object) -> bool:
     raise ParameterError(f"expected a file, a DataFrame or a list of dictionaries, not {kind}")
 
 
-def columns_and_rows(
-    source: Any, wanted: set[str]
-) -> tuple[list[str] | None, Iterator[dict[str, Any]]]:
-    """Return the names of the columns and the rows; only wanted columns are converted.
-
-    The names are None for dictionaries, of which each may have its own.
-    """
-    if not _is_arrow(source):
-        return None, _dictionaries(source)
-    import pyarrow as pa
-
-    with _arrow_errors():
-        if not _is_pandas(source):
-            reader = pa.RecordBatchReader.from_stream(source)
-            return list(reader.schema.names), _arrow_rows(reader, wanted)
-        index = [name for name in source.index.names if isinstance(name, str)]
-        columns = [name for name in source.columns if name in wanted]
-        keep = not wanted.isdisjoint(index)
-        table = pa.Table.from_pandas(source[columns], preserve_index=keep)
-        names = [str(name) for name in source.columns] + index
-        return names, _arrow_rows(table.to_reader(), wanted)
-
-
-def _arrow_rows(reader: Any, wanted: set[str]) -> Iterator[dict[str, Any]]:
+def batches(source: Any, parser: RowParser) -> Iterator[Any]:
+    """Yield Arrow record batches of the wanted columns of a DataFrame or another Arrow table."""
+    wanted = parser.columns.wanted()
+    with arrow_errors():
+        reader, names = _reader(source, wanted)
+    parser.present.update(names)
+    parser.require_columns()
     names = [name for name in reader.schema.names if name in wanted]
-    with _arrow_errors():
+    with arrow_errors():
         for batch in reader:
             chosen = batch.select(names)
-            for start in range(0, batch.num_rows, CHUNK_ROWS):
-                if names:
-                    yield from chosen.slice(start, CHUNK_ROWS).to_pylist()
-                else:
-                    yield from ({} for _ in range(min(CHUNK_ROWS, batch.num_rows - start)))
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                yield chosen.slice(start, BATCH_ROWS)
 
 
-def _dictionaries(source: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _reader(source: Any, wanted: set[str]) -> tuple[Any, list[str]]:
+    """Return a reader of record batches, and the names of all columns."""
+    import pyarrow as pa
+
+    if not _is_pandas(source):
+        reader = pa.RecordBatchReader.from_stream(source)
+        return reader, list(reader.schema.names)
+    index = [name for name in source.index.names if isinstance(name, str)]
+    columns = [name for name in source.columns if name in wanted]
+    keep = not wanted.isdisjoint(index)
+    table = pa.Table.from_pandas(source[columns], preserve_index=keep)
+    return table.to_reader(), [str(name) for name in source.columns] + index
+
+
+def dictionaries(source: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a list of dictionaries, with plain Python values."""
     for number, row in enumerate(source, 1):
         if not isinstance(row, Mapping):
             message = f"expected a dictionary, found {type(row).__name__}"
@@ -92,7 +88,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _is_arrow(source: object) -> bool:
+def is_arrow(source: object) -> bool:
+    """Whether a table in memory is a DataFrame or has the Arrow interface."""
     return hasattr(source, "__arrow_c_stream__") or _is_pandas(source)
 
 
@@ -101,7 +98,8 @@ def _is_pandas(source: object) -> bool:
 
 
 @contextmanager
-def _arrow_errors() -> Iterator[None]:
+def arrow_errors() -> Iterator[None]:
+    """Convert the errors of Arrow to a DataError."""
     import pyarrow as pa
 
     try:

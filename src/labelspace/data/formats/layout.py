@@ -1,4 +1,4 @@
-"""What a row of sparse text may hold, and the words for a row that holds something else."""
+"""What a row of sparse text may hold, and the error messages for other rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Layout:
 
 
 class Flaw(Exception):
-    """Something wrong at an offset of a block."""
+    """An error at an offset of a block."""
 
     def __init__(self, offset: int, message: str) -> None:
         self.offset, self.message = offset, message
@@ -34,7 +34,7 @@ class Flaw(Exception):
 
 
 def bad_label(block: bytes, offset: int, layout: Layout) -> Flaw:
-    """What is wrong with the label at this offset."""
+    """Return the error for the label at this offset."""
     text = _word(block, offset, layout).split(",")[0]
     if text.isdecimal():
         message = _out_of_range("label", text, 0, layout.last_label)
@@ -46,7 +46,7 @@ def bad_label(block: bytes, offset: int, layout: Layout) -> Flaw:
 
 
 def bad_feature(block: bytes, offset: int, layout: Layout) -> Flaw:
-    """What is wrong with the feature at this offset."""
+    """Return the error for the feature at this offset."""
     word = _word(block, offset, layout)
     text, colon, _ = word.partition(":")
     if colon and text.isdecimal():
@@ -66,7 +66,7 @@ def bad_feature(block: bytes, offset: int, layout: Layout) -> Flaw:
 
 
 def bad_value(block: bytes, offset: int, layout: Layout) -> Flaw:
-    """What is wrong with the value at this offset."""
+    """Return the error for the value at this offset."""
     word = _word(block, offset, layout)
     if _NOT_FINITE.fullmatch(word):
         message = f"{word} is not a value: expected a finite number; leave the feature out"
@@ -78,7 +78,7 @@ def bad_value(block: bytes, offset: int, layout: Layout) -> Flaw:
 
 
 def repeated_label(block: bytes, row_start: int, layout: Layout) -> Flaw:
-    """Where a row names a label for the second time."""
+    """Return where a row names a label for the second time."""
     field = _word(block, row_start, layout)
     seen: set[int] = set()
     offset = row_start
@@ -91,7 +91,7 @@ def repeated_label(block: bytes, row_start: int, layout: Layout) -> Flaw:
 
 
 def repeated_feature(block: bytes, row_start: int, layout: Layout) -> Flaw:
-    """Where a row names a feature for the second time."""
+    """Return where a row names a feature for the second time."""
     seen: set[int] = set()
     for offset, word in _features(block, row_start, layout):
         feature = int(word.split(":")[0])
@@ -102,7 +102,7 @@ def repeated_feature(block: bytes, row_start: int, layout: Layout) -> Flaw:
 
 
 def not_positive(block: bytes, row_start: int, number: int, layout: Layout) -> Flaw:
-    """An entry of a label matrix, counted within its row, whose value is not positive."""
+    """Return the error for an entry of a label matrix whose value is not positive."""
     offset, word = list(_features(block, row_start, layout))[number]
     label, _, value = word.partition(":")
     message = f"label {label} has value {value}, expected 1; leave out labels that do not apply"
@@ -110,7 +110,7 @@ def not_positive(block: bytes, row_start: int, number: int, layout: Layout) -> F
 
 
 def _features(block: bytes, row_start: int, layout: Layout) -> Iterator[tuple[int, str]]:
-    """The feature:value words of a row that the scanner has accepted, each with its offset."""
+    """Yield the feature:value words of a row that the scanner accepted, with their offsets."""
     line_end = block.index(b"\n", row_start)
     if layout.comments:
         comment = block.find(b"#", row_start, line_end)
@@ -138,7 +138,7 @@ def _out_of_range(what: str, number: str, first: int, last: int) -> str:
 
 
 def quoted(text: str | bytes) -> str:
-    """Text from a file as an error message shows it."""
+    """Return text from a file as an error message shows it."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="replace")
     return repr(text if len(text) <= 40 else text[:40] + "...")

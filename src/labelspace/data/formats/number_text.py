@@ -1,4 +1,4 @@
-"""Rows of arrays to XC text: compiled loops that print `l1,l2 f:v f:v`."""
+"""Compiled loops that print rows of arrays as XC text, `l1,l2 f:v f:v`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from labelspace.data.formats.scan import (
 )
 from labelspace.errors import DataError
 
-FLOAT32_DIGITS = 9  # as many significant digits tell any two float32 apart
-BYTES_PER_INDEX = 12  # ten digits, a separator before and one behind
+FLOAT32_DIGITS = 9  # significant digits that distinguish any two float32
+BYTES_PER_INDEX = 12  # ten digits and two separators
 BYTES_PER_VALUE = 18  # sign, digits, point, leading zeros or an exponent
 
 
@@ -41,7 +41,7 @@ def _print_integer(out: np.ndarray, at: int, number: int) -> int:
 
 @kernel
 def _shortest_decimal(value: float) -> tuple[int, int]:
-    """The (mantissa, exponent) with the fewest digits that reads back as this float32 > 0."""
+    """Return the shortest (mantissa, exponent) that reads back as this float32 > 0."""
     magnitude = int(np.floor(np.log10(np.float64(value))))
     mantissa = exponent = 0
     for digits in range(1, FLOAT32_DIGITS + 2):  # one more: log10 may round up to a power of ten
@@ -83,7 +83,7 @@ def _print_value(out: np.ndarray, at: int, value: float) -> int:
 
 @kernel
 def _insert_point(out: np.ndarray, at: int, end: int, before_point: int) -> int:
-    """Open a gap in the digits out[at:end] for the point, and for zeros where they are needed."""
+    """Insert the point, and zeros where they are needed, into the digits out[at:end]."""
     zeros = max(0, 1 - before_point)
     digits_before = max(0, before_point)
     gap = zeros + 1
@@ -104,7 +104,7 @@ def print_rows(
     values: np.ndarray,
     out: np.ndarray,
 ) -> int:
-    """Rows as text into `out`, which is large enough; returns how many bytes there are."""
+    """Print rows into `out`, which must be large enough; return the number of bytes."""
     at = label = feature = 0
     for row in range(len(label_ends)):
         first = label
@@ -115,7 +115,7 @@ def print_rows(
             at = _print_integer(out, at, labels[label])
             label += 1
         if label == first and feature == feature_ends[row]:
-            out[at] = BLANK  # an empty row keeps the blank that says it has no labels
+            out[at] = BLANK  # the blank that marks a row without labels
             at += 1
         while feature < feature_ends[row]:
             out[at] = BLANK
@@ -129,7 +129,7 @@ def print_rows(
 
 
 def text_of(labels: csr_matrix, features: Features) -> memoryview:
-    """Rows of XC text."""
+    """Return rows as XC text."""
     sparse = csr_matrix(features, dtype=np.float32)
     if not sparse.has_canonical_format:  # a repeated feature could not be read back
         sparse = sparse.copy()

@@ -1,7 +1,7 @@
-"""Compiled loops over bytes: rows of `labels index:value ...` to arrays.
+"""Compiled loops that parse rows of `labels index:value ...` into arrays.
 
-No kernel raises: it returns what is wrong and at which offset, and its caller finds the words.
-Text handed to a kernel ends with a newline, so that no loop has to look for the end of the array.
+No kernel raises: it returns an error code and an offset, and its caller raises the error. Text
+passed to a kernel ends with a newline, so that no loop has to check for the end of the array.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def kernel(function: Kernel) -> Kernel:
 
 @kernel
 def count_marks(text: np.ndarray) -> tuple[int, int, int]:
-    """How many newlines, colons and commas there are: bounds for rows, features and labels."""
+    """Count newlines, colons and commas: upper bounds for rows, features and labels."""
     newlines = colons = commas = 0
     for i in range(len(text)):
         newlines += text[i] == NEWLINE
@@ -70,7 +70,7 @@ def _ends_token(byte: int, comments: bool) -> bool:
 
 @kernel
 def _read_index(text: np.ndarray, at: int) -> tuple[int, int]:
-    """Plain digits to (number, end); the number is -1 where there are none or too many."""
+    """Parse digits to (number, end); the number is -1 if there are none or too many."""
     start = at
     number = 0
     digit = text[at] - ZERO
@@ -85,7 +85,7 @@ def _read_index(text: np.ndarray, at: int) -> tuple[int, int]:
 
 @kernel
 def _read_exponent(text: np.ndarray, at: int) -> tuple[int, int]:
-    """What follows the letter e, to (exponent, end); the end is -1 where digits are missing."""
+    """Parse what follows the letter e to (exponent, end); the end is -1 if digits are missing."""
     sign = -1 if text[at] == MINUS else 1
     if text[at] == MINUS or text[at] == PLUS:
         at += 1
@@ -101,7 +101,7 @@ def _read_exponent(text: np.ndarray, at: int) -> tuple[int, int]:
 
 @kernel
 def scale(mantissa: int, exponent: int) -> tuple[np.float32, bool]:
-    """mantissa * 10**exponent in float32, and whether that is certain to be rounded correctly."""
+    """Return mantissa * 10**exponent in float32, and whether its rounding is certain."""
     if mantissa == 0:
         return np.float32(0.0), True
     if abs(exponent) >= len(POWERS):
@@ -119,7 +119,7 @@ def scale(mantissa: int, exponent: int) -> tuple[np.float32, bool]:
 
 @kernel
 def _read_value(text: np.ndarray, at: int) -> tuple[np.float32, int, int]:
-    """Decimal text to (float32, end, certainty): UNSURE asks for a slower parser."""
+    """Parse decimal text to (float32, end, certainty); UNSURE needs a slower parser."""
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
         at += 1
@@ -155,7 +155,7 @@ def _read_value(text: np.ndarray, at: int) -> tuple[np.float32, int, int]:
 def _read_labels(
     text: np.ndarray, at: int, comments: bool, last_label: int, labels: np.ndarray, n: int
 ) -> tuple[int, int, int, bool]:
-    """The label field at the start of a row, to (code, end or offset, labels so far, sorted)."""
+    """Parse the labels at the start of a row to (code, end or offset, labels so far, sorted)."""
     in_order = True
     start, before = at, -1
     while True:
@@ -195,7 +195,7 @@ def scan_rows(
     values: np.ndarray,
     unsure: np.ndarray,
 ) -> tuple[int, int, int, int, bool]:
-    """All rows of a block into the arrays given, which are large enough.
+    """Parse all rows of a block into the given arrays, which must be large enough.
 
     Returns (code, offset of what is wrong, rows, unsure values, all rows sorted without repeats).
     `bounds` gets the start of each row in the text and the ends of its labels and features,
@@ -241,7 +241,7 @@ def scan_rows(
 
 @kernel
 def sort_rows(ends: np.ndarray, indices: np.ndarray, values: np.ndarray) -> int:
-    """Sort each row by index in place; returns the first row with a repeated index, or -1."""
+    """Sort each row by index in place; return the first row with a repeated index, or -1."""
     start = 0
     for row in range(len(ends)):
         end = ends[row]

@@ -1,4 +1,4 @@
-"""Text files line by line: which encoding they have, and where a byte does not fit it."""
+"""Reads text files line by line: detects the encoding, and reports where a byte is invalid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MARK = "\ufeff"
 def text_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number, text with its line break); without an encoding a file is UTF-8.
 
-    A byte order mark says otherwise, and is no part of the text.
+    A byte order mark gives another encoding, and is not part of the text.
     """
     if encoding is not None:
         _check(encoding)
@@ -40,7 +40,7 @@ def text_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, s
 
 
 def beginning(head: bytes, encoding: str | None = None) -> str:
-    """Decode the first bytes of a file for a look at them; what does not fit is replaced."""
+    """Decode the first bytes of a file; invalid ones are replaced."""
     if encoding is not None:
         _check(encoding)
     return head.decode(encoding or _marked(head) or "utf-8", "replace").removeprefix(_MARK)
@@ -55,7 +55,7 @@ def _check(encoding: str) -> None:
 
 
 def _marked(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark says, other than UTF-8."""
+    """Return the encoding that a byte order mark gives, other than UTF-8."""
     return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
 
 
@@ -78,7 +78,7 @@ def _refuse(what: str, encoding: str, path: Path, line: int, column: int | None 
 def _wide_lines(
     first: bytes, lines: Iterator[tuple[int, bytes]], path: Path, encoding: str
 ) -> Iterator[tuple[int, str]]:
-    """Lines of an encoding in which the byte 10 alone is no line break, such as UTF-16."""
+    """Yield lines of an encoding in which byte 10 alone is not a line break, such as UTF-16."""
     decoder = codecs.getincrementaldecoder(encoding)()
     number, size = 1, 0
     parts: list[str] = []
@@ -88,7 +88,7 @@ def _wide_lines(
         try:
             text = decoder.decode(piece, final=not piece)
         except UnicodeError:
-            _refuse("what stands here", encoding, path, number)
+            _refuse("this line", encoding, path, number)
         if number == 1 and not parts:
             text = text.removeprefix(_MARK)
         *ended, rest = text.split("\n")

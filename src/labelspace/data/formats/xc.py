@@ -55,7 +55,7 @@ def read_xc(
     n_labels: int | None = None,
     any_labels: bool = False,
 ) -> Dataset:
-    """A whole XC text file; the numbers of features and labels, if given, must be the header's.
+    """Read a whole XC text file; `n_features` and `n_labels`, if given, must be the header's.
 
     any_labels  leave out labels beyond the header's number instead of refusing them
     """
@@ -68,7 +68,7 @@ def read_xc(
 
 
 def iter_xc(path: PathLike, batch_size: int, *, any_labels: bool = False) -> Iterator[Dataset]:
-    """The same in batches, in memory that does not grow with the file.
+    """Read XC text in batches, in memory that does not grow with the file.
 
     A fault in the file is raised when its place is reached: the batches before it are out by then.
     """
@@ -80,17 +80,17 @@ def iter_xc(path: PathLike, batch_size: int, *, any_labels: bool = False) -> Ite
 
 
 def no_labels(n_rows: int, n_labels: int) -> csr_matrix:
-    """The label matrix of examples that have none."""
+    """Return the label matrix of examples without labels."""
     return csr_matrix((n_rows, n_labels), dtype=np.float32)
 
 
 def read_matrix(path: PathLike) -> csr_matrix:
-    """One matrix file."""
+    """Read one matrix file."""
     return _read_matrix(path, positive_values=False)
 
 
 def read_pair(features_path: PathLike | None, labels_path: PathLike | None) -> Dataset:
-    """A data set from its two matrix files; one of them may be absent, not both."""
+    """Read a data set from its two matrix files, of which one may be absent."""
     if labels_path is None:
         if features_path is None:
             raise ParameterError("a matrix pair needs the features or the labels")
@@ -105,7 +105,7 @@ def read_pair(features_path: PathLike | None, labels_path: PathLike | None) -> D
 def iter_pair(
     features_path: PathLike | None, labels_path: PathLike | None, batch_size: int
 ) -> Iterator[Dataset]:
-    """A matrix pair in batches; one of the two files may be absent, not both."""
+    """Read a matrix pair in batches; one of the two files may be absent."""
     present = [path for path in (features_path, labels_path) if path is not None]
     with ExitStack() as files:
         matrices = []
@@ -136,7 +136,7 @@ def read_svmlight(
     zero_based: ZeroBased = "auto",
     any_labels: bool = False,
 ) -> Dataset:
-    """A whole svmlight file, as wide as its largest numbers say where no sizes are given.
+    """Read a whole svmlight file; sizes that are not given come from its largest numbers.
 
     zero_based  "auto" takes features to be counted from 1 unless one of them has the number 0
     any_labels  leave out labels of n_labels and above instead of refusing them
@@ -147,7 +147,9 @@ def read_svmlight(
     highest = int(rows.features.max(initial=-1))
     if zero_based == "auto":
         zero_based = bool(rows.features.min(initial=1) == 0)
-        if zero_based and highest == n_features:  # too high after all: let the scanner say where
+        if (
+            zero_based and highest == n_features
+        ):  # too high: the scanner raises the error with its place
             return read_svmlight(path, n_features=n_features, zero_based=True)
     if not zero_based:
         rows.features[:] -= 1
@@ -166,7 +168,7 @@ def iter_svmlight(
     zero_based: ZeroBased = "auto",
     any_labels: bool = False,
 ) -> Iterator[Dataset]:
-    """The same in batches, in memory that does not grow with the file; "auto" reads it twice."""
+    """Read svmlight in batches, in memory that does not grow; "auto" reads the file twice."""
     path = at_rest(path)
     bound = None if any_labels else n_labels
     if zero_based == "auto":
@@ -179,7 +181,7 @@ def iter_svmlight(
 
 
 def write_xc(dataset: Dataset, path: PathLike) -> None:
-    """Write XC text, gzipped if the name ends with .gz; it has no place for names and ids."""
+    """Write XC text, gzipped if the name ends with .gz, without label names and ids."""
     from labelspace.data.formats.number_text import text_of
 
     if dataset.features is None and dataset.texts is not None:
@@ -199,7 +201,7 @@ def write_xc(dataset: Dataset, path: PathLike) -> None:
 
 
 def sniff(path_or_first_bytes: PathLike | bytes) -> Format | None:
-    """Which of the formats a file has, told from its first two lines; None if it is another."""
+    """Return the format of a file by its first two lines, None if it is none of these."""
     if isinstance(path_or_first_bytes, bytes):
         head = _unpacked_start(path_or_first_bytes)
     else:
@@ -216,7 +218,7 @@ def sniff(path_or_first_bytes: PathLike | bytes) -> Format | None:
 
 
 def read_splits(path: PathLike) -> IntArray:
-    """A split file (row numbers from 1, a column a split) as an array of rows counted from 0."""
+    """Read a split file (row numbers from 1, one column per split) as row numbers from 0."""
     table: list[list[int]] = []
     with opened(path) as stream:
         lines = chain.from_iterable(block.splitlines() for block in newline_blocks(stream, path))
@@ -233,7 +235,7 @@ def read_splits(path: PathLike) -> IntArray:
 
 
 def take_split(dataset: Dataset, splits: IntArray, column: int = 0) -> Dataset:
-    """The examples that one column of a split file names."""
+    """Return the examples that one column of a split file names."""
     if not 0 <= column < splits.shape[1]:
         raise ParameterError(f"column: expected 0 to {splits.shape[1] - 1}, found {column}")
     rows = splits[:, column]
@@ -252,7 +254,7 @@ def _header(
     names: Sequence[str],
     expected: Sequence[int | None] = (),
 ) -> tuple[list[int], Iterator[bytes]]:
-    """The numbers of the first line, and the blocks behind it."""
+    """Return the numbers of the first line, and the blocks after it."""
     layout = f"expected a header `{' '.join(names)}`"
     blocks = newline_blocks(stream, path)
     first = next(blocks, b"")
@@ -270,7 +272,7 @@ def _header(
             raise DataError(message, path=str(path), line=1, column=column)
     for name, number, column, wanted in zip(names, numbers, columns, expected, strict=False):
         if wanted is not None and number != wanted:
-            message = f"the header says {number} {name}, expected {wanted}"
+            message = f"the header gives {number} {name}, expected {wanted}"
             raise DataError(message, path=str(path), line=1, column=column)
     return numbers, chain([rest] if rest else [], blocks)
 
@@ -349,7 +351,7 @@ def _dataset(rows: Rows, n_features: int, n_labels: int, path: PathLike) -> Data
 
 
 def _unpacked_start(data: bytes) -> bytes:
-    """The first bytes of a file without the gzip around them, as far as they can be unpacked."""
+    """Return the first bytes of a file, decompressed as far as possible if it is gzip."""
     if not data.startswith(GZIP_MAGIC):
         return data[:SNIFFED_BYTES]
     try:
@@ -359,7 +361,7 @@ def _unpacked_start(data: bytes) -> bytes:
 
 
 def _looks_like_svmlight(head: bytes) -> bool:
-    """True if the first two rows are labels and features, with a feature in one of them."""
+    """Whether the first two rows are labels and features, with a feature in one of them."""
     lines = (line.split(b"#")[0].split() for line in head.split(b"\n"))
     n_features = 0
     for words in islice(filter(None, lines), 2):

@@ -1,4 +1,4 @@
-"""On which level a label stands: its depth in the taxonomy, or its kind if it is outside of one."""
+"""The level of each label: its depth in the taxonomy, or its kind if it is not part of one."""
 
 from __future__ import annotations
 
@@ -11,20 +11,35 @@ import numpy as np
 from scipy.sparse import csr_matrix, identity
 
 from labelspace._core.sparse import rows_of
+from labelspace.data.columns import KIND_JOINT
 from labelspace.data.taxonomy import Taxonomy
 
-MOST_KINDS = 16
-KIND_JOINT = ": "  # a brand beside a category path is the label `brand: Nike`
+MOST_KINDS = 16  # with more prefixes than this, rare ones are taken as parts of names
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of a taxonomy, L0 at the top, and behind them the kinds of all other labels.
+    """The levels of a taxonomy, L0 at the top, followed by the kinds of all other labels.
 
-    names   ("L0", "L1", ..., "brand", ...)
-    of      (labels,) the level of each label, a place in `names`
-    depth   how many of the names are levels of the taxonomy
-    edges   (nodes, nodes) CSR, a one where the row is a child of the column; labels come first
+    Attributes
+    ----------
+    names : tuple of str
+        ("L0", "L1", ..., "brand", ...).
+    of : ndarray of shape (n_labels,)
+        The level of each label, as a position in `names`.
+    depth : int
+        How many of the names are levels of the taxonomy.
+    edges : csr_matrix of shape (n_nodes, n_nodes)
+        1 where the row is a child of the column; labels come first.
+
+    Examples
+    --------
+    >>> from labelspace.data import Taxonomy
+    >>> names = ["Shoes", "Shoes > Boots", "brand: Nike"]
+    >>> taxonomy = Taxonomy.from_names([("Shoes > Boots", "Shoes")], names)
+    >>> levels = Levels.build(taxonomy, names)
+    >>> levels.names, levels.of.tolist()
+    (('L0', 'L1', 'brand'), [0, 1, 2])
     """
 
     names: tuple[str, ...]
@@ -34,7 +49,11 @@ class Levels:
 
     @classmethod
     def build(cls, taxonomy: Taxonomy, label_names: Sequence[str]) -> Levels:
-        """Depth is the longest way from a root; a label without edges and kind stands on L0."""
+        """Return the levels of these labels.
+
+        The depth of a label is its longest distance from a root; a label without edges and
+        without a kind is on L0.
+        """
         depths = taxonomy.depths()
         n_levels = int(depths.max(initial=0)) + 1
         of = depths[: len(label_names)].copy()
@@ -51,11 +70,11 @@ class Levels:
 
     @property
     def on_path(self) -> np.ndarray:
-        """(labels,) True for labels of the taxonomy, False for those of other kinds."""
+        """True per label of the taxonomy, False per label of another kind."""
         return np.asarray(self.of < self.depth)
 
     def ancestors(self) -> csr_matrix:
-        """(labels, nodes): a one for each label's ancestors and for itself."""
+        """Return a (labels, nodes) matrix with 1 for each label's ancestors and itself."""
         return self._ancestors
 
     @cached_property
@@ -69,16 +88,16 @@ class Levels:
         return reached[: len(self.of)].tocsr()
 
     def one_label_each(self, Y: csr_matrix) -> bool:
-        """Whether no example has two labels on one level: its labels are one path."""
+        """Whether no example has two labels on one level, so that its labels are one path."""
         rows = rows_of(Y)
         places = rows * len(self.names) + self.of[Y.indices]
         return len(np.unique(places)) == len(places)
 
 
 def _kinds(names: Sequence[str]) -> dict[str, int]:
-    """Number the kinds that stand before names, in order of appearance.
+    """Number the kinds before a colon in the names, in order of appearance.
 
-    Not every colon marks a kind: of many prefixes only those that many names share do.
+    Not every colon marks a kind: of many prefixes, only those that many names share count.
     """
     split = (name.partition(KIND_JOINT) for name in names)
     counts = Counter(kind for kind, joint, _ in split if joint)

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.data import Columns, read
-from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import Taxonomy, joined
+from labelspace.labels.levels import Levels
 
 NAMES = ["a", "a > b", "a > b > c", "brand: x", "brand: y", "colour: red", "lone", "d"]
 PAIRS = [("a > b", "a"), ("a > b > c", "a > b"), ("a > b > c", "d"), ("d", "outside")]
