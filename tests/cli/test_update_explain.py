@@ -86,10 +86,10 @@ def test_methods_that_cannot(shop, more, command):
     assert command("train", shop / "train.jsonl", "--method", "knn", "--out", shop / "knn")[0] == 0
     code, _, err = command("update", shop / "knn", more)
     assert code == 1
-    assert "knn cannot learn more" in err
+    assert "not supported by knn" in err
     code, _, err = command("explain", shop / "knn", "ripe apple")
     assert code == 1
-    assert "methods that can: fusion, glas, linear" in err
+    assert "methods that support it: fusion, glas, linear" in err
 
 
 def test_explain_for_people_and_programs(shop, model, command):

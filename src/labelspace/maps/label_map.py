@@ -11,6 +11,7 @@ from labelspace.errors import InputError, UnsupportedError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.maps.edges import label_edges
 from labelspace.maps.placing import Near, nearest_labels, place
+from labelspace.methods.descriptions import methods_with
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
 
 NEAREST = 10  # labels listed for each
-FLAT = "euclidean"  # the geometry of methods that do not say
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
     vectors = np.asarray(_vectors(method), np.float32)
     if len(vectors) == 0 or not np.isfinite(vectors).all():
         raise InputError("the model has no labels, or label vectors that are not finite")
-    geometry = getattr(method, "geometry", FLAT)
+    geometry = method.space_geometry
     near = nearest_labels(vectors, geometry, min(NEAREST, n_labels - 1))
     points, how = place(vectors, geometry, near.labels)
     return LabelMap(
@@ -74,17 +74,16 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
 
 
 def _model_note(method: Method, geometry: str, vectors: np.ndarray) -> str:
-    space = "" if geometry in (FLAT, method.name) else f", {geometry}"
+    space = "" if geometry in ("euclidean", method.name) else f", {geometry}"
     return f"method {method.name}{space}, {vectors.shape[1]} dimensions, {len(vectors):,} labels"
 
 
 def _vectors(method: Method) -> np.ndarray:
-    vectors = getattr(method, "label_vectors_", None)
-    if vectors is None:
+    if not method.has_space:
         raise UnsupportedError(
-            f"{method.name} puts labels into no space; methods that do: hyperbolic, glas, dxml"
+            f"{method.name} has no label vectors to map; methods that have: {methods_with('map')}"
         )
-    return np.asarray(vectors)
+    return method.label_vectors_
 
 
 def _counts(tagger: Tagger, data: Dataset | None) -> np.ndarray | None:

@@ -27,10 +27,9 @@ def tree_page(tagger: Tagger, title: str, taxonomy: Taxonomy | None = None) -> s
     taxonomy  over the model's labels, for a model that keeps none
     """
     named: dict[int, str] = {}
-    trees = getattr(tagger.method, "trees_", None)
     taxonomy = tagger.taxonomy or taxonomy
-    if trees:
-        tree = trees[0]
+    if tagger.method.has_label_trees:
+        tree = tagger.method.trees_[0]
         what = f"the label tree of method {tagger.method.name}"
     elif taxonomy is not None:
         tree, named = _taxonomy_outline(taxonomy)

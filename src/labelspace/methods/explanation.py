@@ -15,7 +15,7 @@ from labelspace.methods.base import Method
 
 
 @dataclass(frozen=True)
-class Explanation:
+class LabelExplanation:
     """Pairs of a number and how much it counts, strongest first.
 
     label     the label that is explained

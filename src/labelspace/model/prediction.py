@@ -22,12 +22,11 @@ from labelspace.data.levels import KIND_JOINT, Levels
 from labelspace.errors import ParameterError
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
-from labelspace.model.tags import Tag
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.tagger import Tag, Tagger
 
 FORMATS = ("jsonl", "csv", "parquet")
 SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another

@@ -20,7 +20,8 @@ from labelspace.methods.base import Method
 from labelspace.methods.registry import method_class
 from labelspace.metrics import thresholds
 from labelspace.model.memory import needed_bytes, refuse_if_too_large
-from labelspace.model.tagger import Source, Tagger, with_labels_first
+from labelspace.model.reading import Source, with_labels_first
+from labelspace.model.tagger import Tagger
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History, curves_of
 from labelspace.runs.progress import ProgressBar, Stages, interactive, progress_bar
@@ -150,11 +151,11 @@ def _created(method: str | Method, params: dict[str, Any]) -> Method:
 
 
 def _warn_of_absent_members(model: Method) -> None:
-    absent = getattr(model, "absent_members", None)  # of combinations of methods
-    if absent is not None and absent():
+    absent = model.absent_members()
+    if absent:
         logger.warning(
             "%s trains without %s, as torch is not installed: pip install 'labelspace[neural]'",
-            *(model.name, absent()),
+            *(model.name, absent),
         )
 
 
