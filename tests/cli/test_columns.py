@@ -17,7 +17,10 @@ PRODUCTS = [
     ("s5", "steel saw", "handle", "Tools", "Saws", "Forge"),
 ]
 NAMES = ("sku", "title", "description", "L0", "L1", "brand")
-COLUMNS = ("--text", "title,description", "--path", "L0,L1", "--label", "brand", "--id", "sku")
+COLUMNS = (
+    "--text-columns", "title,description", "--path-columns", "L0,L1",
+    "--label-columns", "brand", "--id-column", "sku",
+)  # fmt: skip
 
 
 def write(path, rows, names=NAMES, delimiter=",", encoding="utf-8"):
@@ -94,7 +97,7 @@ def test_one_of_several_text_columns_may_be_missing(catalogue, command):
 
 def test_a_column_that_is_named_now_must_exist(catalogue, command):
     code, out, err = command(
-        "predict", catalogue / "model", catalogue / "test.csv", "--text", "title,descripton"
+        "predict", catalogue / "model", catalogue / "test.csv", "--text-columns", "title,descripton"
     )
     assert (code, out) == (1, "")
     assert "no column 'descripton'; did you mean 'description'?" in err
@@ -130,10 +133,22 @@ def test_labels_that_the_model_does_not_know_are_counted_and_said(catalogue, com
 
 def test_data_of_which_no_label_is_known_are_refused(catalogue, command):
     code, out, err = command(
-        "evaluate", catalogue / "model", catalogue / "test.csv", "--label", "sku", "--path", ""
+        "evaluate",
+        catalogue / "model",
+        catalogue / "test.csv",
+        "--label-columns",
+        "sku",
+        "--path-columns",
+        "",
     )
     assert (code, out) == (1, "")
-    for part in ("of column sku", "'s1', 's2', 's3'", "brand, L0, L1", "'Cloth'", "--label"):
+    for part in (
+        "of column sku",
+        "'s1', 's2', 's3'",
+        "brand, L0, L1",
+        "'Cloth'",
+        "--label-columns",
+    ):
         assert part in err
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from labelspace.cli.compare import _print_report, data_set_name
+from labelspace.cli.compare import _print_report
+from labelspace.comparison.compare import data_set_name
 
 # Takes hours: long enough to be stopped in.
 ENDLESS = (
@@ -121,7 +122,7 @@ def test_where_all_fail_the_report_is_written_and_the_code_is_1(compare, shop):
     bad = ("--methods", "most-common", "--features", "sentences:/no/such/model")
     code, _, err = compare(*bad, "--json", shop / "r.json")
     assert code == 1
-    assert "every entrant failed" in err
+    assert "every method failed" in err
     (entrant,) = json.loads((shop / "r.json").read_text())["entrants"]
     assert entrant["name"] == "most-common"
     assert "/no/such/model" in entrant["error"]
@@ -150,7 +151,7 @@ def test_called_wrongly(compare, shop):
     (shop / "r.json.state").write_text("")
     code, _, err = compare("--methods", "knn", "--json", shop / "r.json")
     assert code == 1
-    assert "--resume goes on with it, --restart drops it" in err
+    assert "--resume continues it, --restart deletes it" in err
 
 
 def test_the_default_method_is_compared_by_default(command):

@@ -1,4 +1,4 @@
-"""The commands and their order in `--help`. Each lives in a file of its own."""
+"""The commands in their order in `--help`; each has a file of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from labelspace.cli import (
 
 app = typer.Typer(
     name="labelspace",
-    help="Tag things with the right few labels out of ten thousand, or ten million.\n\n"
+    help="Multi-label text classification for thousands to millions of labels.\n\n"
     "Example: labelspace train train.jsonl.gz --out model/ && "
     "labelspace predict model/ new.jsonl --top 5",
     no_args_is_help=True,
