@@ -82,6 +82,26 @@ def test_tables_are_whole_on_a_terminal_of_80_columns(report, repeated, monkeypa
     assert ("sample standard deviation (n - 1) over 3 runs" in out) == repeated
 
 
+def test_json_is_printed_or_written(compare, shop):
+    for call in (("--json",), ("--json", "-")):
+        code, out, err = compare("--methods", "most-common", *call)
+        assert code == 0, err
+        assert json.loads(out)["entrants"][0]["name"] == "most-common"
+    code, out, err = compare("--methods", "most-common", "--json", "--out", shop / "r.json")
+    assert code == 0, err
+    assert json.loads(out) == json.loads((shop / "r.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("a.json",), ("--json", "a.json", "b.json"), ("--json", "a.json", "--out", "b.json")],
+)
+def test_a_file_too_many_is_a_wrong_call(compare, call):
+    code, _, err = compare("--methods", "most-common", *call)
+    assert code == 2
+    assert call[-2] in err or call[-1] in err
+
+
 def test_a_report_in_every_form(compare, shop):
     code, out, err = compare(
         *("--methods", "most-common", "--json", shop / "r.json", "--html", shop / "r.html")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from labelspace.errors import LabelspaceError, ParameterError
 
 @options.with_columns
 def compare(
+    context: typer.Context,
     columns: options.ColumnOptions,
     train: Annotated[
         Path, typer.Option("--train", help="Training data, or a folder with train and test data.")
@@ -46,7 +48,6 @@ def compare(
         Path | None, typer.Option("--html", help="File to write the report to, as a page.")
     ] = None,
     as_json: options.AsJson = False,
-    json_file: Annotated[Path | None, typer.Argument(hidden=True)] = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -60,11 +61,12 @@ def compare(
         bool, typer.Option("--restart", help="Delete a comparison that was stopped.")
     ] = False,
 ) -> None:
-    """Train and test methods and other packages, each in its own process, on the same features.
+    """Compare methods and other packages on a data set.
 
-    Reports accuracy, training time, time per example in a batch and alone, model size and peak
-    memory. A method that fails does not stop the others. If a report is written to a file, finished
-    runs are kept when the comparison is stopped; repeat the command with --resume for the rest.
+    Each is trained and tested in its own process, on the same features. The report has accuracy,
+    training time, time per example in a batch and alone, model size and peak memory. A method that
+    fails does not stop the others. If the report is written to a file, finished runs are kept when
+    the comparison is stopped; repeat the command with --resume for the rest.
 
     Example: labelspace compare --train train.txt --test test.txt --methods knn --peers omikuji
     """
@@ -73,7 +75,7 @@ def compare(
     from labelspace.comparison.report import check_report_file, write_report
     from labelspace.data import read_split
 
-    out, printed = _report_file(out, as_json, json_file)
+    out, printed = _report_file(out, as_json, context.args)
     if propensity_from not in ("train", "test"):
         raise ParameterError(f"--propensity-from {propensity_from}: expected train or test")
     constants = options.propensity_constants(propensity)
@@ -128,21 +130,21 @@ def compare(
 
 
 def _report_file(
-    out: Path | None, as_json: bool, json_file: Path | None
+    out: Path | None, as_json: bool, others: Sequence[str]
 ) -> tuple[Path | None, bool]:
     """Return the file of the report, and whether it is printed as JSON.
 
     `--json FILE` writes to the file, as `--out FILE` does; `--json -` prints, as `--json` does.
     """
-    if json_file is None:
+    if not others:
         return out, as_json
-    if not as_json:
-        raise ParameterError(f"unexpected argument {json_file}: give data with --train and --test")
-    if str(json_file) == "-":
+    if not as_json or len(others) > 1:
+        raise ParameterError(f"unexpected argument {others[-1]}: see labelspace compare --help")
+    if others[0] == "-":
         return out, True
     if out is not None:
-        raise ParameterError(f"--out {out} and --json {json_file}: give one file for the report")
-    return json_file, False
+        raise ParameterError(f"--out {out} and --json {others[0]}: give one file for the report")
+    return Path(others[0]), False
 
 
 def _report_one(result: dict[str, Any], done: list[dict[str, Any]]) -> None:

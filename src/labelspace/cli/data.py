@@ -34,9 +34,9 @@ def info(
     file: File,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print statistics of a data file, and its first rows as they were read.
+    """Show statistics and the first rows of a data file.
 
-    Every line is checked.
+    Every line is checked, and rows are shown as they were read.
 
     Example: labelspace data info train.jsonl.gz
     """
@@ -191,7 +191,9 @@ def synth(
         int, typer.Option(min=0, help="Random seed: the same seed gives the same file.")
     ] = 0,
 ) -> None:
-    """Generate data: a product catalogue with text, or sparse data of a given shape.
+    """Generate a product catalogue, or sparse data.
+
+    The catalogue has texts; sparse data have a given number of examples, features and labels.
 
     Example: labelspace data synth shop/ --train 8000 --test 2000
 

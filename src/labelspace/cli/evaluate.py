@@ -34,7 +34,10 @@ def evaluate(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Report precision, nDCG, recall, PSP and coverage at k, for all labels and by frequency.
+    """Measure a model on test data.
+
+    Reports precision, nDCG, recall, PSP and coverage at k, for all labels and for frequent and rare
+    ones.
 
     The expected calibration error (ECE) is the mean difference between scores and the share of
     labels that are true; `labelspace plot reliability` draws it.

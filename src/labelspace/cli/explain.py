@@ -26,7 +26,10 @@ def explain(
     ] = 5,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show which words contribute to a label, which labels are similar, which examples are near.
+    """Explain why a text gets a label (fusion, linear and glas).
+
+    Shows which words contribute to the label, which labels are similar, and, for glas, which
+    training examples are near.
 
     The contribution of a word is what the label's raw score would lose without it; a negative one
     lowers the score. Examples are rows of the training data, counted from 1.

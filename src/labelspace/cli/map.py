@@ -28,10 +28,11 @@ def map_labels(
         ),
     ] = None,
 ) -> None:
-    """Draw the labels of a model in the Poincare disk (glas, dxml and hyperbolic models).
+    """Draw a map of a model's labels (glas, dxml, hyperbolic).
 
-    Similar labels are near each other, colour is frequency, lines are the taxonomy. The page is
-    one file that works offline: drag, zoom, search, click a label to list its nearest ones.
+    Labels are points of the Poincare disk. Similar labels are near each other, colour is frequency,
+    lines are the taxonomy. The page is one file that works offline: drag, zoom, search, click a
+    label to list its nearest ones.
 
     Example: labelspace map model/ --out map.html
 

@@ -28,10 +28,10 @@ def plot() -> None: ...
 
 @app.command("history")
 def history(model: options.Model, out: Out) -> None:
-    """Draw P@k and nDCG@k over the epochs, on training and on held-out data.
+    """Draw training curves: metrics over the epochs.
 
-    The model must have been trained with `--history`. Members of fusion that are trained in epochs
-    are drawn separately.
+    Shows P@k and nDCG@k on training and on held-out data. The model must have been trained with
+    `--history`. Members of fusion that are trained in epochs are drawn separately.
 
     Example: labelspace plot history model/ --out history.png
     """
@@ -56,9 +56,10 @@ def reliability(
     top: options.Top = 5,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 10,
 ) -> None:
-    """Draw a reliability diagram: the share of predicted labels that are true, per score.
+    """Draw a reliability diagram of the scores.
 
-    Scores are calibrated where the curve lies on the diagonal; below it they are too high.
+    It shows the share of predicted labels that are true, per score. Scores are calibrated where the
+    curve lies on the diagonal; below it they are too high.
 
     Example: labelspace plot reliability model/ test.jsonl.gz --out reliability.png
     """

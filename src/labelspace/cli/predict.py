@@ -58,7 +58,7 @@ def predict(
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples in memory at a time.")] = 1024,
 ) -> None:
-    """Predict the best labels of each example, in constant memory.
+    """Predict labels for new data, in constant memory.
 
     A line of JSONL: {"id": "a1", "labels": [{"name": "earbuds", "score": 0.93}, ...]}. CSV and
     Parquet have the columns id, labels and scores. The id of an example without one is the number

@@ -27,7 +27,7 @@ def update(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Continue training on more examples (glas and dxml models).
+    """Continue training on more data (glas and dxml models).
 
     New labels are added after the known ones. Features stay as they are: words that the first
     training did not see are not used, unless the model was trained with --features hashing. Include
