@@ -1,4 +1,4 @@
-"""Figures that benchmarks keep: results/NAME.json, and NAME.md with the same rows as a table."""
+"""Results of benchmarks: results/NAME.json, and NAME.md with the same rows as a table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Row = dict[str, Any]
 
 
 def kept(name: str) -> list[Row]:
-    """The rows that are there already."""
+    """Return the stored rows."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def keep(name: str, rows: list[Row], keys: tuple[str, ...]) -> None:
-    """Write the rows in place of those with the same keys, and print them; the others stay."""
+    """Store rows in place of those with the same keys, and print them; others are kept."""
     new = {tuple(row.get(key) for key in keys) for row in rows}
     others = [row for row in kept(name) if tuple(row.get(key) for key in keys) not in new]
     RESULTS.mkdir(exist_ok=True)
@@ -28,7 +28,7 @@ def keep(name: str, rows: list[Row], keys: tuple[str, ...]) -> None:
 
 
 def table(rows: list[Row]) -> str:
-    """In Markdown, with every column that any row has."""
+    """Return rows as a Markdown table, with every column that any row has."""
     head = list(dict.fromkeys(key for row in rows for key in row))
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:

@@ -1,10 +1,10 @@
-"""The table a visitor reads first: the recommended method beside the peers.
+"""The overview table of the benchmarks: the default method beside other packages.
 
     python benchmarks/overview.py [FOLDER...] [--methods NAME,...] [--peers NAME,...]
 
 Each FOLDER holds train and test files; without one, the generated shop of `make demo` is used. All
-entrants of a set run in turn, on the same features. Figures go to results/overview.json and into
-the README beside this file; sets that are not asked for keep their rows.
+systems of a set run in turn, on the same features. Figures are written to results/overview.json and
+to the README beside this file; sets that are not given keep their rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ FOR_RARE_LABELS = Entrant("fusion", "method", {"objective": "psp"})
 
 
 def measure(folder: Path, methods: list[str], peers: list[str]) -> None:
+    """Compare the systems on one data set and write its rows."""
     train, test = read_split(folder)
     field = entrants(methods, peers, {})
     if "fusion" in methods:
@@ -45,7 +46,7 @@ def row_of(name: str, entrant: dict[str, Any]) -> Row:
 
 
 def write_readme(rows: list[Row], machine: dict[str, Any]) -> None:
-    """Put the table between the marks, the rest of the README stays."""
+    """Replace the table between the marks of the README."""
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())

@@ -1,4 +1,4 @@
-"""The whole path in a minute or two: make a catalogue, train, evaluate, tag, compare, report."""
+"""A tour in a minute or two: generate a catalogue, train, evaluate, predict, compare."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main() -> None:
 Done. Look at {DEMO / "report.html"} in a browser. What to try next:
   labelspace train YOUR.jsonl --out model/       lines of {{"text": ..., "labels": [...]}}
   labelspace compare --train A --test B --methods fusion --peers omikuji,napkinxc
-  labelspace methods fusion                      what a method can be told
+  labelspace methods fusion                      the parameters of a method
   docs/                                          formats, metrics, methods
 (labelspace is in .venv/bin here.)""")
 

@@ -24,7 +24,8 @@ def run(code):
 
 
 @pytest.mark.parametrize(
-    "name", ["LabelspaceError", "Tags", "Taxonomy", "Threshold", "Why", "iter_batches", "write"]
+    "name",
+    ["LabelspaceError", "Tags", "Taxonomy", "Threshold", "Explanation", "iter_batches", "write"],
 )
 def test_names_are_exported(name):
     assert name in ls.__all__

@@ -17,7 +17,10 @@ PRODUCTS = [
     ("s5", "steel saw", "handle", "Tools", "Saws", "Forge"),
 ]
 NAMES = ("sku", "title", "description", "L0", "L1", "brand")
-COLUMNS = ("--text", "title,description", "--path", "L0,L1", "--label", "brand", "--id", "sku")
+COLUMNS = (
+    "--text-columns", "title,description", "--path-columns", "L0,L1",
+    "--label-columns", "brand", "--id-column", "sku",
+)  # fmt: skip
 
 
 def write(path, rows, names=NAMES, delimiter=",", encoding="utf-8"):
@@ -92,9 +95,20 @@ def test_one_of_several_text_columns_may_be_missing(catalogue, command):
     assert "neither a text column 'title'" in err
 
 
+def test_short_names_of_column_options_mean_the_same(catalogue, command):
+    names = {"text-columns": "text", "path-columns": "path", "label-columns": "label",
+             "id-column": "id"}  # fmt: skip
+    short = [f"--{names[word[2:]]}" if word.startswith("--") else word for word in COLUMNS]
+    for out, columns in ((catalogue / "long", COLUMNS), (catalogue / "short", short)):
+        call = ("train", catalogue / "train.csv", "--method", "knn", "--out", out, *columns)
+        code, _, err = command(*call)
+        assert code == 0, err
+    assert ls.load(catalogue / "short").columns == ls.load(catalogue / "long").columns
+
+
 def test_a_column_that_is_named_now_must_exist(catalogue, command):
     code, out, err = command(
-        "predict", catalogue / "model", catalogue / "test.csv", "--text", "title,descripton"
+        "predict", catalogue / "model", catalogue / "test.csv", "--text-columns", "title,descripton"
     )
     assert (code, out) == (1, "")
     assert "no column 'descripton'; did you mean 'description'?" in err
@@ -130,10 +144,22 @@ def test_labels_that_the_model_does_not_know_are_counted_and_said(catalogue, com
 
 def test_data_of_which_no_label_is_known_are_refused(catalogue, command):
     code, out, err = command(
-        "evaluate", catalogue / "model", catalogue / "test.csv", "--label", "sku", "--path", ""
+        "evaluate",
+        catalogue / "model",
+        catalogue / "test.csv",
+        "--label-columns",
+        "sku",
+        "--path-columns",
+        "",
     )
     assert (code, out) == (1, "")
-    for part in ("of column sku", "'s1', 's2', 's3'", "brand, L0, L1", "'Cloth'", "--label"):
+    for part in (
+        "of column sku",
+        "'s1', 's2', 's3'",
+        "brand, L0, L1",
+        "'Cloth'",
+        "--label-columns",
+    ):
         assert part in err
 
 
@@ -150,9 +176,10 @@ def test_a_model_that_gives_no_label_is_measured_as_zero(shop, command):
     assert "-" in out
 
 
+@pytest.mark.parametrize("option", ["--cutoffs", "--k"])
 @pytest.mark.parametrize("k", ["", ",", "0", "1,-3", "x"])
-def test_cut_offs_that_are_none_are_refused(shop, command, k):
-    code, _, err = command("evaluate", shop / "m", shop / "test.jsonl", "--k", k)
+def test_cut_offs_that_are_none_are_refused(shop, command, option, k):
+    code, _, err = command("evaluate", shop / "m", shop / "test.jsonl", option, k)
     assert code == 2
     assert "expected integers of at least 1" in err
 

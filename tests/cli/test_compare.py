@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from labelspace.cli.compare import _print_report, data_set_name
+from labelspace.cli.compare import _print_report
+from labelspace.comparison.compare import data_set_name
 
 # Takes hours: long enough to be stopped in.
 ENDLESS = (
@@ -81,6 +82,26 @@ def test_tables_are_whole_on_a_terminal_of_80_columns(report, repeated, monkeypa
     assert ("sample standard deviation (n - 1) over 3 runs" in out) == repeated
 
 
+def test_json_is_printed_or_written(compare, shop):
+    for call in (("--json",), ("--json", "-")):
+        code, out, err = compare("--methods", "most-common", *call)
+        assert code == 0, err
+        assert json.loads(out)["entrants"][0]["name"] == "most-common"
+    code, out, err = compare("--methods", "most-common", "--json", "--out", shop / "r.json")
+    assert code == 0, err
+    assert json.loads(out) == json.loads((shop / "r.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("a.json",), ("--json", "a.json", "b.json"), ("--json", "a.json", "--out", "b.json")],
+)
+def test_a_file_too_many_is_a_wrong_call(compare, call):
+    code, _, err = compare("--methods", "most-common", *call)
+    assert code == 2
+    assert call[-1] in err
+
+
 def test_a_report_in_every_form(compare, shop):
     code, out, err = compare(
         *("--methods", "most-common", "--json", shop / "r.json", "--html", shop / "r.html")
@@ -121,7 +142,7 @@ def test_where_all_fail_the_report_is_written_and_the_code_is_1(compare, shop):
     bad = ("--methods", "most-common", "--features", "sentences:/no/such/model")
     code, _, err = compare(*bad, "--json", shop / "r.json")
     assert code == 1
-    assert "every entrant failed" in err
+    assert "every method failed" in err
     (entrant,) = json.loads((shop / "r.json").read_text())["entrants"]
     assert entrant["name"] == "most-common"
     assert "/no/such/model" in entrant["error"]
@@ -150,7 +171,7 @@ def test_called_wrongly(compare, shop):
     (shop / "r.json.state").write_text("")
     code, _, err = compare("--methods", "knn", "--json", shop / "r.json")
     assert code == 1
-    assert "--resume goes on with it, --restart drops it" in err
+    assert "--resume continues it, --restart deletes it" in err
 
 
 def test_the_default_method_is_compared_by_default(command):

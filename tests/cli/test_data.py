@@ -37,8 +37,8 @@ def test_convert_to_xc_and_back_loses_nothing_but_ids(numbered, command):
         first, second = numbered.with_name(middle), numbered.with_name(f"{middle}.parquet")
         code, _, said = command("data", "convert", numbered, first)
         assert code == 0
-        assert "ids are not kept" in said
-        assert f"{middle}.labels.txt: their names" in said.replace("\n", "")
+        assert "ids are not written" in said
+        assert f"{middle}.labels.txt: label names" in said.replace("\n", "")
         assert command("data", "convert", first, second)[0] == 0
         given, found = read(numbered), read(second)
         assert found.label_names == given.label_names

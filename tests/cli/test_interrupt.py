@@ -145,7 +145,7 @@ def test_what_is_done_is_kept_and_not_done_again(tmp_path, train, method, stop, 
 def test_a_run_stopped_before_its_first_batch_leaves_nothing(tmp_path, train):
     code, err = train("glas", "m", stop=(signal.SIGTERM, "start"))
     assert code == 143
-    assert "before there was anything to keep" in err
+    assert "before there was anything to save" in err
     assert not list(tmp_path.glob("m*"))
 
 
@@ -169,7 +169,7 @@ def test_a_second_training_to_the_same_place_is_refused(tmp_path, train, monkeyp
             # Another process that wants the same folder while this one trains.
             script = (
                 "import sys, pathlib\n"
-                "from labelspace.cli.unfinished import unfinished_run\n"
+                "from labelspace.model.unfinished import unfinished_run\n"
                 "with unfinished_run(pathlib.Path(sys.argv[1]), 'glas', resume=False,\n"
                 "                    restart=True):\n"
                 "    pass\n"

@@ -16,7 +16,14 @@ PRODUCTS = [
     ("steel saw handle", "Tools", "Saws", None, None),
     ("gift card", "Tools", None, None, "Tools"),
 ]
-COLUMNS = ("--text", "title,store", "--path", "L0,L1,L2", "--label", "brand")
+COLUMNS = (
+    "--text-columns",
+    "title,store",
+    "--path-columns",
+    "L0,L1,L2",
+    "--label-columns",
+    "brand",
+)
 
 
 @pytest.fixture

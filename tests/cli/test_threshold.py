@@ -94,8 +94,11 @@ def test_a_number_cuts_what_lies_below(shop, command):
     [
         (("--threshold", "much"), "expected a number from 0 to 1, or auto"),
         (("--threshold", "1.5"), "expected a number from 0 to 1, or auto"),
-        (("--threshold", "0.5", "--valid", "x.jsonl"), "--valid is for --threshold auto"),
-        (("--threshold-for", "micro-f1"), "needs --valid"),
+        (
+            ("--threshold", "0.5", "--valid", "x.jsonl"),
+            "--valid is used with --threshold auto only",
+        ),
+        (("--threshold-for", "micro-f1"), "needs held-out data: give --valid"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(shop, command, arguments, said):

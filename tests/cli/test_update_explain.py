@@ -38,7 +38,7 @@ def test_update_to_another_place(shop, model, more, command):
     before = {file.name: file.read_bytes() for file in model.iterdir()}
     code, _, err = command("update", model, more, "--out", shop / "grown")
     assert code == 0
-    assert "24 more examples, 1 new labels of now 4" in err
+    assert "24 more examples; 4 labels, 1 of them new" in err
     assert {file.name: file.read_bytes() for file in model.iterdir()} == before
     new = shop / "new.jsonl"
     new.write_text('{"text": "blue soft shirt of cotton"}\n')
@@ -77,7 +77,7 @@ def test_a_failed_update_leaves_the_model(shop, model, more, command, monkeypatc
     monkeypatch.setattr(Trainer, "_notify", interrupted)
     code, _, err = command("update", model, more)
     assert code == 1
-    assert err.strip().endswith(f"error: interrupted; {model} is as it was")
+    assert err.strip().endswith(f"error: interrupted; {model} is unchanged")
     assert (model / "model.json").read_bytes() == before
     assert not list(shop.glob(".model*"))
 
@@ -86,10 +86,10 @@ def test_methods_that_cannot(shop, more, command):
     assert command("train", shop / "train.jsonl", "--method", "knn", "--out", shop / "knn")[0] == 0
     code, _, err = command("update", shop / "knn", more)
     assert code == 1
-    assert "knn cannot learn more" in err
+    assert "not supported by knn" in err
     code, _, err = command("explain", shop / "knn", "ripe apple")
     assert code == 1
-    assert "methods that can: fusion, glas, linear" in err
+    assert "methods that support it: fusion, glas, linear" in err
 
 
 def test_explain_for_people_and_programs(shop, model, command):

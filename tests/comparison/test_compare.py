@@ -130,7 +130,7 @@ def test_several_runs_give_means_and_sample_deviations(data):
     assert result["std"]["bands"]["tail"]["recall@5"] == pytest.approx(statistics.stdev(tails))
     page = comparison_page(report, "x")
     assert f"{result['P@1']:.2f} ± {result['std']['P@1']:.2f}" in page
-    assert "sample standard deviation (n - 1) over 2 runs per entrant, seeds 0, 1" in page
+    assert "sample standard deviation (n - 1) over 2 runs per system, seeds 0, 1" in page
 
 
 def test_figures_within_figures_are_averaged_too():

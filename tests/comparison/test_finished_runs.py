@@ -68,7 +68,7 @@ def test_figures_that_are_kept_come_back(state):
 
 
 def test_an_unfinished_comparison_is_not_overlooked(state):
-    with pytest.raises(CheckpointError, match="--resume goes on with it, --restart drops it"):
+    with pytest.raises(CheckpointError, match="--resume continues it, --restart deletes it"):
         opened(state, resume=False)
 
 
@@ -111,7 +111,7 @@ def test_two_at_once_are_refused(state):
     pytest.importorskip("fcntl", reason="no file locks here")
     with (
         finished_runs(state, COMPARED, ["P@1"], resume=True),
-        pytest.raises(CheckpointError, match="another comparison is running"),
+        pytest.raises(CheckpointError, match="another comparison is in progress"),
     ):
         opened(state)
     assert len(opened(state)) == 1

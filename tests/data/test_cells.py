@@ -69,7 +69,7 @@ def table(path: Path, column: str, cells: list[str]) -> Path:
     [
         (["a, b", "b, c", "c", "a, c"], "add --label-separator ','"),
         (["a;b", "b;c", "c;a"], "add --label-separator ';'"),
-        (["A > B", "A > C", "A > D"], "read them with --path labels"),
+        (["A > B", "A > C", "A > D"], "read them with --path-columns labels"),
         (["a, b", "b, c", "c", "a|c"], None),
         (["a, b", "b, c"], None),
         ([f"n{i}" for i in range(50)] + ["a, b", "b, c", "c, d"], None),

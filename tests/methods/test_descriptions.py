@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from labelspace.methods import registry
-from labelspace.methods.descriptions import Description, describe
+from labelspace.methods import descriptions, registry
+from labelspace.methods.base import Method
+from labelspace.methods.descriptions import Description, describe, methods_with
 from labelspace.methods.knn import KNN
 
 
@@ -18,6 +19,22 @@ def test_what_is_declared_is_what_the_class_does(name):
     found = describe(name)
     assert replace(found, extra=None, package=None) == Description.of(registry.method_class(name))
     assert (found.extra is None) == (found.package is None)
+
+
+@pytest.mark.parametrize("name", registry.method_names())
+def test_capabilities_are_declared_where_they_are_implemented(name):
+    cls = registry.method_class(name)
+    assert cls.can_explain == (cls.explain is not Method.explain)
+    assert cls.has_space == (cls.label_vectors_ is not Method.label_vectors_)
+    assert cls.can_update == (cls._partial_fit is not Method._partial_fit)
+    assert cls.can_rerank == (cls._rerank is not Method._rerank)
+
+
+def test_methods_with_a_capability_are_those_installed(monkeypatch):
+    assert methods_with("explain") == "fusion, glas, linear"
+    assert methods_with("map") == "dxml, glas, hyperbolic"
+    monkeypatch.setattr(descriptions, "find_spec", lambda _: None)
+    assert methods_with("explain") == "fusion, linear"
 
 
 def test_the_extras_are_what_the_modules_import():

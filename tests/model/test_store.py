@@ -89,7 +89,7 @@ def test_a_method_of_a_later_version(model):
 
 def test_parameters_the_method_does_not_have(model):
     edit_header(model, parameters={"neighbors": 3})
-    with pytest.raises(ModelFormatError, match="not a whole model"):
+    with pytest.raises(ModelFormatError, match="not a complete model"):
         load(model)
 
 

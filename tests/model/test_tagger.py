@@ -130,7 +130,7 @@ def test_update_matches_the_labels_of_a_dataset_by_name_or_number(file, more):
 
 
 def test_update_of_a_method_that_cannot_says_which_can(file, more, tmp_path):
-    with pytest.raises(UnsupportedError, match=r"knn cannot learn more.*dxml, glas"):
+    with pytest.raises(UnsupportedError, match=r"not supported by knn.*dxml, glas"):
         ls.train(file, method="knn").update(more)
     with pytest.raises(DataError, match="no such file"):
         ls.train(file, method="glas", **SMALL).update(tmp_path / "nothing.jsonl")
@@ -209,5 +209,5 @@ def test_errors_of_a_model_name_its_directory_however_short(tmp_path, monkeypatc
     header = json.loads(Path("m/model.json").read_text())
     header["labels"] = 5
     Path("m/model.json").write_text(json.dumps(header))
-    with pytest.raises(ls.LabelspaceError, match=r"^m[: ]"):
+    with pytest.raises(ls.LabelspaceError, match=r"^m: Y has a wrong shape: the model is damaged"):
         ls.load("m")

@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 done, 1 failed, 2 wrongly called, 130 interrupted."""
+"""The command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run `labelspace`; errors of ours and of the system become one sentence on standard error."""
+    """Run `labelspace`; errors become one sentence on standard error."""
     try:
         _run()
     except KeyboardInterrupt as error:
@@ -25,8 +25,8 @@ def _run() -> None:
     try:
         app()
     except LabelspaceError as error:
-        wrongly_called = 2 if isinstance(error, ParameterError) else 1
-        _fail(str(error), getattr(error, "exit_code", wrongly_called))
+        code = 2 if isinstance(error, ParameterError) else 1
+        _fail(str(error), getattr(error, "exit_code", code))
     except OSError as error:
         places = [str(name) for name in (error.filename, error.filename2) if name is not None]
         _fail(": ".join([*places, error.strerror or str(error)]), 1)

@@ -1,4 +1,4 @@
-"""The commands and their order in `--help`. Each lives in a file of its own."""
+"""The commands in their order in `--help`; each has a file of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from labelspace.cli import (
 
 app = typer.Typer(
     name="labelspace",
-    help="Tag things with the right few labels out of ten thousand, or ten million.\n\n"
+    help="Multi-label text classification for thousands to millions of labels.\n\n"
     "Example: labelspace train train.jsonl.gz --out model/ && "
     "labelspace predict model/ new.jsonl --top 5",
     no_args_is_help=True,
@@ -55,7 +55,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("explain")(explain.explain)
 app.command("update")(update.update)
-app.command("compare")(compare.compare)
+# `--json FILE` leaves the file as an argument, which `compare` handles.
+app.command("compare", context_settings={"allow_extra_args": True})(compare.compare)
 app.command("map")(map.map_labels)
 app.add_typer(plot.app, name="plot")
 app.add_typer(data.app, name="data")

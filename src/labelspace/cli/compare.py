@@ -1,9 +1,8 @@
-"""`labelspace compare`: methods and peers side by side on one data set."""
+"""`labelspace compare`: methods and other packages side by side on one data set."""
 
 from __future__ import annotations
 
-import json
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,55 +11,71 @@ import typer
 from labelspace.cli import options
 from labelspace.cli.output import Figure, print_json, print_table, say
 from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
-from labelspace.errors import DataError, LabelspaceError, ParameterError
+from labelspace.errors import LabelspaceError, ParameterError
 
 
 @options.with_columns
 def compare(
+    context: typer.Context,
     columns: options.ColumnOptions,
-    train: Annotated[Path, typer.Option("--train", help="Training data, or a folder of both.")],
+    train: Annotated[
+        Path, typer.Option("--train", help="Training data, or a folder with train and test data.")
+    ],
     test: Annotated[Path | None, typer.Option("--test", help="Test data.")] = None,
-    methods: Annotated[str, typer.Option(help="Names from `labelspace methods`.")] = "fusion,knn",
-    peers: Annotated[str, typer.Option(help="Of omikuji, omikuji-bonsai, napkinxc.")] = "",
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help="Methods; `labelspace methods` lists them.")
+    ] = "fusion,knn",
+    peers: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Other packages: omikuji, omikuji-bonsai and napkinxc."),
+    ] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A parameter; repeatable."),
+        typer.Option(
+            "--set", metavar="METHOD.NAME=VALUE", help="Set a parameter of a method; repeatable."
+        ),
     ] = None,
     features: options.Features = None,
     repeat: Annotated[
-        int, typer.Option(min=1, help="Number of runs per entrant, with seeds 0, 1, ...")
+        int, typer.Option(min=1, help="Number of runs per method, with seeds 0, 1, ...")
     ] = 1,
     propensity: options.Propensity = "0.55,1.5",
     propensity_from: options.PropensityFrom = "train",
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the report here; - prints it.")
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write the report to, as JSON.")
     ] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Write a page here.")] = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", help="File to write the report to, as a page.")
+    ] = None,
+    as_json: options.AsJson = False,
     state: Annotated[
         Path | None,
         typer.Option(
-            "--state", help="File for finished runs; by default beside the report, as REPORT.state."
+            "--state", help="File for finished runs. Default: beside the report, as REPORT.state."
         ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a comparison that was stopped.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Drop a comparison that was stopped.")
+        bool, typer.Option("--restart", help="Delete a comparison that was stopped.")
     ] = False,
 ) -> None:
-    """Train and test each entrant in a process of its own, on the same features.
+    """Compare methods and other packages on a data set.
 
-    Reports accuracy, training time, time per example in a batch and alone, model size and memory.
-    An entrant that fails is reported beside the others. With a file for the report, finished runs
-    are kept when the comparison is stopped; the same command with --resume runs the others.
+    Each is trained and tested in its own process, on the same features. The report has accuracy,
+    training time, time per example in a batch and alone, model size and peak memory. A method that
+    fails does not stop the others. If the report is written to a file, finished runs are kept when
+    the comparison is stopped; repeat the command with --resume for the rest.
 
     Example: labelspace compare --train train.txt --test test.txt --methods knn --peers omikuji
     """
     from labelspace.comparison import compare as comparison
-    from labelspace.comparison.finished_runs import check_state
+    from labelspace.comparison.finished_runs import check_state, state_file
+    from labelspace.comparison.report import check_report_file, write_report
     from labelspace.data import read_split
 
+    out, printed = _report_file(out, as_json, context.args)
     if propensity_from not in ("train", "test"):
         raise ParameterError(f"--propensity-from {propensity_from}: expected train or test")
     constants = options.propensity_constants(propensity)
@@ -69,13 +84,11 @@ def compare(
     )
     if not chosen:
         raise ParameterError("there is nothing to compare: give --methods or --peers")
-    printed = json_file is not None and str(json_file) == "-"
-    json_file = None if printed else json_file
-    kept = state or _beside(json_file or html_file)
-    for target in (json_file, html_file, kept):
-        _check_target(target)
+    kept = state or state_file(out or html_file)
+    for target in (out, html_file, kept):
+        check_report_file(target)
     if kept is None and resume:
-        raise ParameterError("--resume needs the report's --json FILE, or --state FILE")
+        raise ParameterError("--resume needs the --out FILE of the report, or --state FILE")
     if kept is not None:
         if restart:
             kept.unlink(missing_ok=True)
@@ -90,6 +103,7 @@ def compare(
                 train_data,
                 test_data,
                 chosen,
+                name=comparison.data_set_name(train),
                 features=features,
                 repeat=repeat,
                 propensity=constants,
@@ -102,45 +116,35 @@ def compare(
         except KeyboardInterrupt as stop:
             say(f"error: {stopped_by(stop)}; {_what_is_kept(kept, done)}")
             raise SystemExit(exit_code(stop)) from None
-        report["data"] = {"name": data_set_name(train), **report["data"]}
         try:
-            _write(report, json_file, html_file)
+            write_report(report, out, html_file)
         finally:  # also where the disk is full
             print_json(report) if printed else _print_report(report)
         if kept is not None:
             kept.unlink(missing_ok=True)
     failed = [result["name"] for result in done if "error" in result]
     if len(failed) == len(done):
-        raise LabelspaceError("every entrant failed")
+        raise LabelspaceError("every method failed")
     if failed:
-        say(f"warning: {', '.join(failed)} failed; the other figures stand")
+        say(f"warning: {', '.join(failed)} failed; the other figures are not affected")
 
 
-def data_set_name(train: Path) -> str:
-    """Return the name of a data set: its folder's, or that of a file which is not just train.*."""
-    place = train.resolve()
-    own = place.name.partition(".")[0]
-    return place.name if place.is_dir() else place.parent.name if own == "train" else own
+def _report_file(
+    out: Path | None, as_json: bool, others: Sequence[str]
+) -> tuple[Path | None, bool]:
+    """Return the file of the report, and whether it is printed as JSON.
 
-
-def _check_target(target: Path | None) -> None:
-    """Refuse a place that cannot be written, before anything runs."""
-    if target is None or (target.exists() and not target.is_file() and not target.is_dir()):
-        return  # a device or FIFO is written into
-    if target.is_dir():
-        raise DataError("this is a directory, expected a file", path=target)
-    try:
-        with tempfile.TemporaryFile(dir=target.parent):
-            pass
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", path=target) from None
-
-
-def _beside(report: Path | None) -> Path | None:
-    """Return where finished runs are kept; nowhere if the report is no file."""
-    if report is None or (report.exists() and not report.is_file()):
-        return None
-    return report.with_name(report.name + ".state")
+    `--json FILE` writes to the file, as `--out FILE` does; `--json -` prints, as `--json` does.
+    """
+    if not others:
+        return out, as_json
+    if not as_json or len(others) > 1:
+        raise ParameterError(f"unexpected argument {others[-1]}: see labelspace compare --help")
+    if others[0] == "-":
+        return out, True
+    if out is not None:
+        raise ParameterError(f"--out {out} and --json {others[0]}: give one file for the report")
+    return Path(others[0]), False
 
 
 def _report_one(result: dict[str, Any], done: list[dict[str, Any]]) -> None:
@@ -152,26 +156,14 @@ def _report_one(result: dict[str, Any], done: list[dict[str, Any]]) -> None:
 
 
 def _what_is_kept(kept: Path | None, done: list[dict[str, Any]]) -> str:
-    """Say what becomes of the finished runs; print those that no file keeps."""
+    """Return a sentence on what is kept of finished runs; print those that no file keeps."""
     if kept is not None and kept.exists():
-        return f"finished runs are kept in {kept}: repeat the command with --resume to go on"
+        return f"finished runs are kept in {kept}: repeat the command with --resume to continue"
     finished = [result for result in done if "error" not in result]
     if not finished:
         return "no run was finished"
     _print_tables(finished)
-    return "the entrants that were finished are above; --json FILE would have kept them"
-
-
-def _write(report: dict[str, Any], json_file: Path | None, html_file: Path | None) -> None:
-    from labelspace._core.streams import replacing
-    from labelspace.comparison.report import comparison_page
-
-    if json_file is not None:
-        with replacing(json_file) as file:
-            file.write(json.dumps(report, indent=2).encode())
-    if html_file is not None:
-        with replacing(html_file) as file:
-            file.write(comparison_page(report, title=report["data"]["name"]).encode())
+    return "finished runs are printed above; with --out FILE they would be kept"
 
 
 def _print_report(report: dict[str, Any]) -> None:
@@ -180,7 +172,7 @@ def _print_report(report: dict[str, Any]) -> None:
     _print_tables([each for each in report["entrants"] if "error" not in each])
     failed = [(each["name"], each["error"]) for each in report["entrants"] if "error" in each]
     if failed:
-        print_table(("failed", "why"), failed)
+        print_table(("failed", "error"), failed)
     typer.echo(runs_sentence(report))
 
 

@@ -1,4 +1,4 @@
-"""`labelspace data`: look at data, convert, fetch and generate them."""
+"""`labelspace data`: inspect, convert, download and generate data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from labelspace.cli.output import print_facts, print_json, print_table, progress
 from labelspace.errors import ParameterError
 
 app = typer.Typer(
-    help="Look at data, convert, fetch and generate them.\n\n"
-    "Example: labelspace data info train.txt",
+    help="Inspect, convert, download and generate data.\n\nExample: labelspace data info train.txt",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-File = Annotated[Path, typer.Argument(help="A data file of any format that labelspace reads.")]
+File = Annotated[
+    Path, typer.Argument(help="Data file: JSONL, CSV, Parquet, XC text, svmlight, ...")
+]
 
 
 @app.command()
@@ -33,9 +34,9 @@ def info(
     file: File,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print statistics as papers do, and the first rows as they were understood.
+    """Show statistics and the first rows of a data file.
 
-    Every line is checked on the way.
+    Every line is checked, and rows are shown as they were read.
 
     Example: labelspace data info train.jsonl.gz
     """
@@ -54,14 +55,14 @@ def info(
     for place, sample in enumerate(shown, 1):
         # In quotes, as a name may hold a comma.
         quoted = ", ".join(f'"{name}"' for name in sample["labels"]) or "none"
-        print_facts({**sample, "labels": quoted}, f"example {place}, as it was understood")
+        print_facts({**sample, "labels": quoted}, f"example {place}, as it was read")
     for doubt in doubts:
         say(f"{file}: {doubt}")
 
 
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
-    """Collect what is logged as a warning; it is printed all the same."""
+    """Collect warnings that are logged; they are also printed."""
     found: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
@@ -78,18 +79,23 @@ def _warnings() -> Iterator[list[str]]:
 def convert(
     columns: options.ColumnOptions,
     source: File,
-    target: Annotated[Path, typer.Argument(help="Ends in .txt, .jsonl (also .gz) or .parquet.")],
+    target: Annotated[
+        Path, typer.Argument(help="File to write: .txt, .jsonl (also .gz) or .parquet.")
+    ],
     features: Annotated[
-        str, typer.Option("--features", help="Turn text into numbers (tfidf, hashing) for XC text.")
+        str,
+        typer.Option(
+            "--features", help="Text features to write to XC text, e.g. tfidf or hashing."
+        ),
     ] = "none",
     label_names: Annotated[
         Path | None, typer.Option(help="Names of numbered labels, one per line.")
     ] = None,
 ) -> None:
-    """Turn any format into XC text, JSONL or Parquet.
+    """Convert a data file to XC text, JSONL or Parquet.
 
-    XC text has no place for label names: they go to TARGET.labels.txt. A hierarchy goes to
-    TARGET.hierarchy.tsv. Both are found there when TARGET is read.
+    XC text cannot hold label names: they are written to TARGET.labels.txt. A taxonomy is written to
+    TARGET.hierarchy.tsv. Both files are used when TARGET is read.
 
     Example: labelspace data convert train.txt.gz train.parquet --label-names labels.txt
     """
@@ -107,24 +113,26 @@ def convert(
     written = write(dataset, target)
     say(f"{target}: {len(dataset):,} examples, {dataset.n_labels:,} labels")
     for beside in written[1:]:
-        say(f"{beside}: {'their names' if beside.suffix == '.txt' else 'their hierarchy'}")
+        say(f"{beside}: {'label names' if beside.suffix == '.txt' else 'taxonomy'}")
     if dataset.ids is not None and ".txt" in target.suffixes:
-        say("ids are not kept: XC text has no place for them")
+        say("ids are not written: XC text cannot hold them")
 
 
 @app.command()
 def get(
-    name: Annotated[str | None, typer.Argument(help="A public set; none lists them.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to put it in.")] = Path("data"),
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a public data set. Default: list them.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("data"),
     from_file: Annotated[
-        Path | None, typer.Option("--from", help="An archive that you fetched by hand.")
+        Path | None, typer.Option("--from", help="Archive that was downloaded by hand.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Fetch a public data set, or list them.
+    """Download a public data set, or list them.
 
-    A broken download goes on where it stopped. The checksum of the first download is recorded
-    beside it, and a later one must match it; no checksums are published for these sets.
+    An interrupted download is resumed. No checksums are published for these sets: that of the first
+    download is recorded beside it, and a later download must match it.
 
     Example: labelspace data get amazon-670k --out data/
     """
@@ -146,7 +154,7 @@ def get(
         print_table(columns, rows)
         return
     with progress_bar() as progress:
-        task = progress.add_task(plain(f"fetching {name}"), total=None)
+        task = progress.add_task(plain(f"downloading {name}"), total=None)
         place = fetch(
             name,
             out,
@@ -165,19 +173,27 @@ def get(
 
 @app.command()
 def synth(
-    out: Annotated[Path, typer.Argument(help="Folder (catalogue) or .txt file (sparse).")],
-    kind: Annotated[str, typer.Option(help="catalogue or sparse.")] = "catalogue",
-    train: Annotated[int, typer.Option(min=1, help="Training products (catalogue).")] = 8000,
-    test: Annotated[int, typer.Option(min=1, help="Test products (catalogue).")] = 2000,
-    points: Annotated[int, typer.Option(min=1, help="Examples (sparse).")] = 10_000,
-    features: Annotated[int, typer.Option(min=1, help="Features (sparse).")] = 10_000,
-    labels: Annotated[int, typer.Option(min=1, help="Labels (sparse).")] = 1000,
-    nnz: Annotated[int, typer.Option(min=1, help="Features an example has (sparse).")] = 76,
-    labels_per_point: Annotated[float, typer.Option(help="Labels an example has (sparse).")] = 5.0,
-    tail_exponent: Annotated[float, typer.Option(help="Of label frequencies (sparse).")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same file.")] = 0,
+    out: Annotated[Path, typer.Argument(help="Folder (catalogue) or .txt file (sparse) to write.")],
+    kind: Annotated[str, typer.Option(help="What to generate: catalogue or sparse.")] = "catalogue",
+    train: Annotated[
+        int, typer.Option(min=1, help="Number of training products (catalogue).")
+    ] = 8000,
+    test: Annotated[int, typer.Option(min=1, help="Number of test products (catalogue).")] = 2000,
+    points: Annotated[int, typer.Option(min=1, help="Number of examples (sparse).")] = 10_000,
+    features: Annotated[int, typer.Option(min=1, help="Number of features (sparse).")] = 10_000,
+    labels: Annotated[int, typer.Option(min=1, help="Number of labels (sparse).")] = 1000,
+    nnz: Annotated[int, typer.Option(min=1, help="Features per example (sparse).")] = 76,
+    labels_per_point: Annotated[float, typer.Option(help="Labels per example (sparse).")] = 5.0,
+    tail_exponent: Annotated[
+        float, typer.Option(help="Zipf exponent of label frequencies (sparse).")
+    ] = 1.0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed: the same seed gives the same file.")
+    ] = 0,
 ) -> None:
-    """Generate data: a product catalogue with text, or sparse data of a given shape.
+    """Generate a product catalogue, or sparse data.
+
+    The catalogue has texts; sparse data have a given number of examples, features and labels.
 
     Example: labelspace data synth shop/ --train 8000 --test 2000
 
@@ -188,7 +204,7 @@ def synth(
 
     if kind == "catalogue":
         write_catalogue(out, train=train, test=test, seed=seed)
-        say(f"{out}: {train:,} products to train on, {test:,} to test on")
+        say(f"{out}: {train:,} training and {test:,} test products")
     elif kind == "sparse":
         shape = SparseShape(
             points=points,

@@ -1,4 +1,4 @@
-"""`labelspace evaluate`: how good a model is on data it has not seen."""
+"""`labelspace evaluate`: metrics of a model on test data."""
 
 from __future__ import annotations
 
@@ -17,28 +17,36 @@ def evaluate(
     columns: options.ColumnOptions,
     model: options.Model,
     data: Annotated[Path, typer.Argument(help="Test data with labels.")],
-    k: Annotated[str, typer.Option(help="Cut-offs.")] = "1,3,5",
+    cutoffs: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="Values of k for P@k and the other metrics.")
+    ] = "1,3,5",
+    k: Annotated[str | None, typer.Option("--k", hidden=True)] = None,
     propensity: options.Propensity = "0.55,1.5",
     propensity_from: options.PropensityFrom = "train",
     threshold: Annotated[
         str | None,
-        typer.Option(help="Also F1 of labels scored at least this; auto is the model's own."),
+        typer.Option(
+            help="Also report F1 of labels with at least this score; auto uses the model's own."
+        ),
     ] = None,
     levels: Annotated[
-        bool, typer.Option("--levels", help="Also level by level of the taxonomy.")
+        bool, typer.Option("--levels", help="Also report each level of the taxonomy.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Precision, nDCG, recall, PSP and coverage at k, for all labels and by frequency.
+    """Measure a model on test data.
 
-    The expected calibration error (ECE) says how far scores are from the share of labels that are
-    true; `labelspace plot reliability` shows where.
+    Reports precision, nDCG, recall, PSP and coverage at k, for all labels and for frequent and rare
+    ones.
 
-    --levels adds, for every level: precision, recall, F1 and accuracy of the labels given, the
-    same for labels of at most 25 training examples, and how often there was none to give (NA).
+    The expected calibration error (ECE) is the mean difference between scores and the share of
+    labels that are true; `labelspace plot reliability` draws it.
 
-    Tables are read by the columns of the training data, which the model keeps, unless others are
-    given. A warning says which share of the labels the model does not know.
+    --levels adds, for every level: precision, recall, F1 and accuracy of the predicted labels, the
+    same for labels with at most 25 training examples, and figures of examples without a label (NA).
+
+    The columns of a table default to those of the training data, which the model has saved. A
+    warning reports the share of labels that the model does not know.
 
     Example: labelspace evaluate model/ test.jsonl.gz --json
 
@@ -46,7 +54,7 @@ def evaluate(
     """
     from labelspace.model.tagger import load
 
-    ks = _cut_offs(k)
+    ks = _cut_offs(cutoffs if k is None else k)
     constants = options.propensity_constants(propensity)
     chosen = None if threshold is None else options.threshold(threshold)
     tagger = load(model)
@@ -74,7 +82,7 @@ def _cut_offs(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found or min(found) < 1:
-        raise ParameterError(f"--k {text}: expected integers of at least 1, such as 1,3,5")
+        raise ParameterError(f"--cutoffs {text}: expected integers of at least 1, such as 1,3,5")
     return found
 
 
@@ -98,14 +106,14 @@ def _print_metrics(found: dict[str, Any], ks: list[int], title: str) -> None:
 
 
 def _or_dash(value: float | None) -> float | str:
-    """A dash for a share of nothing."""
+    """Return a dash for a share of nothing."""
     return "-" if value is None else value
 
 
 def _print_levels(found: dict[str, Any]) -> None:
     figures = ("examples", "precision", "recall", "micro-F1", "macro-F1", "accuracy")
     for part, title in (
-        (None, f"All labels; given: {found['chosen']}"),
+        (None, f"All labels; predicted: {found['chosen']}"),
         ("tail", "Tail labels: at most 25 training examples"),
         ("head", "Head labels"),
     ):
@@ -120,7 +128,7 @@ def _print_levels(found: dict[str, Any]) -> None:
     print_table(
         ("level", "without a label", "kept empty", "missed a label"),
         empty,
-        "NA: no label on the level; never a success above",
+        "NA: examples without a label on the level, which count as no success above",
     )
     hierarchical = found["hierarchical"]
     print_table(

@@ -13,31 +13,40 @@ from labelspace.cli.output import print_json, print_table, say
 
 def explain(
     model: options.Model,
-    text: Annotated[str, typer.Argument(help="The text to explain a label of.")],
+    text: Annotated[str, typer.Argument(help="The text.")],
     label: Annotated[
-        str | None, typer.Option(help="Name of the label; the text's best one if left out.")
+        str | None,
+        typer.Option(help="Name of the label to explain. Default: the best label of the text."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many of each kind to show.")] = 5,
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top", "-k", min=1, help="Number of words, labels and training examples to show."
+        ),
+    ] = 5,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show which words push a label, which labels are like it, and which examples are near.
+    """Explain why a text gets a label (fusion, linear and glas).
 
-    A push is what the label's raw score would lose without the word; one below zero speaks against
-    the label. Examples are rows of the training data, counted from 1.
+    Shows which words contribute to the label, which labels are similar, and, for glas, which
+    training examples are near.
+
+    The contribution of a word is what the label's raw score would lose without it; a negative one
+    lowers the score. Examples are rows of the training data, counted from 1.
 
     Example: labelspace explain model/ "Wireless earbuds with charging case" --label Earbuds
     """
     from labelspace.model.tagger import load
 
-    why = load(model).explain(text, label, k)
+    found = load(model).explain(text, label, top)
     if as_json:
-        print_json(asdict(why))
+        print_json(asdict(found))
         return
-    score = "not among the best 100" if why.score is None else f"score {why.score:.3f}"
-    print_table(("word", "push"), why.features, f"{why.label}: {score}")
-    print_table(("label like it", "cosine"), why.labels)
-    if why.examples:
-        rows = [(near.row, near.cosine, ", ".join(near.labels)) for near in why.examples]
+    score = "not among the best 100" if found.score is None else f"score {found.score:.3f}"
+    print_table(("word", "contribution"), found.features, f"{found.label}: {score}")
+    print_table(("similar label", "cosine"), found.labels)
+    if found.examples:
+        rows = [(near.row, near.cosine, ", ".join(near.labels)) for near in found.examples]
         print_table(("training row", "cosine", "its labels"), rows)
-        carriers = sum(why.label in near.labels for near in why.examples)
-        say(f"{carriers} of the {len(why.examples)} nearest training examples have this label")
+        having = sum(found.label in near.labels for near in found.examples)
+        say(f"{having} of the {len(found.examples)} nearest training examples have this label")

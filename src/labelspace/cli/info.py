@@ -1,4 +1,4 @@
-"""`labelspace info`: what a model directory holds."""
+"""`labelspace info`: the metadata of a saved model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from labelspace.cli.output import print_facts, print_json
 
 
 def info(model: options.Model, as_json: options.AsJson = False) -> None:
-    """Show a model's method, parameters, data, versions and size; checks its checksums.
+    """Show the metadata of a model and verify its checksums.
+
+    Prints the method, parameters, statistics of the training data, versions and size.
 
     Example: labelspace info model/
     """

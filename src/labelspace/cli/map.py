@@ -1,74 +1,51 @@
-"""`labelspace map`: a model's labels as a picture to look at or a page to move about in."""
+"""`labelspace map`: a model's labels as an interactive page or a picture."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import say
-from labelspace.errors import ParameterError
-
-if TYPE_CHECKING:
-    from labelspace.data.dataset import Dataset
-    from labelspace.model.tagger import Tagger
 
 
 @options.with_columns
 def map_labels(
     columns: options.ColumnOptions,
     model: options.Model,
-    out: Annotated[Path, typer.Option("--out", "-o", help="A page, .html, or a picture, .png.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .html (page) or .png (picture).")
+    ],
     tree: Annotated[
-        bool, typer.Option("--tree", help="The label tree as an outline, .html, instead.")
+        bool, typer.Option("--tree", help="Write the label tree as an outline (.html) instead.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="Training data, for frequencies and a taxonomy the model lacks."),
+        typer.Option(
+            help="Training data, for label frequencies and a taxonomy that the model does not have."
+        ),
     ] = None,
 ) -> None:
-    """Draw the labels in the Poincare disk, for models that put labels into a space.
+    """Draw a map of a model's labels (glas, dxml, hyperbolic).
 
-    Near labels stand near each other; colour is frequency; lines are the taxonomy. The page is one
-    file that works offline: drag, zoom, search, click a label to see its nearest.
+    Labels are points of the Poincare disk. Similar labels are near each other, colour is frequency,
+    lines are the taxonomy. The page is one file that works offline: drag, zoom, search, click a
+    label to list its nearest ones.
 
     Example: labelspace map model/ --out map.html
 
     Example: labelspace map model/ --tree --out tree.html
     """
     from labelspace._core.machine import in_words
-    from labelspace._core.streams import replacing
+    from labelspace.maps.write import check_map_file, write_map
     from labelspace.model.tagger import load
 
-    endings = (".html",) if tree else (".html", ".png")
-    if out.suffix not in endings:
-        raise ParameterError(f"--out {out}: expected a name that ends in {' or '.join(endings)}")
+    check_map_file(out, tree=tree)
     tagger = load(model)
     dataset = None
     if data is not None:
         dataset = tagger.read(data, columns.over(tagger.columns_for(data)))
-    content = _content(tagger, model.resolve().name, dataset, "tree" if tree else out.suffix)
-    with replacing(out) as file:
-        file.write(content)
-    say(f"{out}: {len(tagger.label_names):,} labels, {in_words(len(content))}")
-
-
-def _content(tagger: Tagger, title: str, data: Dataset | None, kind: str) -> bytes:
-    """The file to write; what it needs is imported for this kind alone."""
-    if kind == "tree":
-        from labelspace.data.taxonomy import joined
-        from labelspace.maps.outline import tree_page
-
-        given = None if data is None else joined([data.taxonomy], tagger.label_names)
-        return tree_page(tagger, title, given).encode()
-    from labelspace.maps.label_map import label_map
-
-    if kind == ".png":
-        from labelspace.maps.picture import picture
-
-        return picture(label_map(tagger, title, data))
-    from labelspace.maps.page import map_page
-
-    return map_page(label_map(tagger, title, data)).encode()
+    size = write_map(tagger, out, title=model.resolve().name, tree=tree, data=dataset)
+    say(f"{out}: {len(tagger.label_names):,} labels, {in_words(size)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -54,7 +53,7 @@ def methods(
 
 
 def _facts(name: str) -> dict[str, Any]:
-    from labelspace.methods.descriptions import describe
+    from labelspace.methods.descriptions import describe, is_installed
 
     known = describe(name)
     return {
@@ -62,7 +61,7 @@ def _facts(name: str) -> dict[str, Any]:
         "default": name == DEFAULT_METHOD,
         "summary": known.summary,
         "extra": known.extra,
-        "installed": known.package is None or find_spec(known.package) is not None,
+        "installed": is_installed(name),
         "update": known.update,
         "explain": known.explain,
         "map": known.map,

@@ -23,13 +23,13 @@ Features = Annotated[
     typer.Option(
         "--features",
         metavar="NAMES",
-        help="How text is read: tfidf, chars, hashing, tokens, static, word2vec, sentences:DIR, or "
-        "some side by side, as tfidf+static; else the method's own way.",
+        help="Text features: tfidf, chars, hashing, tokens, static, word2vec or sentences:DIR. "
+        "Combine with +, e.g. tfidf+static. Default: chosen by the method.",
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the method; repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Propensity = Annotated[
@@ -37,18 +37,20 @@ Propensity = Annotated[
     typer.Option(
         "--propensity",
         metavar="A,B",
-        help="Constants of PSP: 0.55,1.5; Wikipedia sets 0.5,0.4; Amazon sets 0.6,2.6.",
+        help="Constants of PSP; papers use 0.5,0.4 for Wikipedia and 0.6,2.6 for Amazon data.",
     ),
 ]
 PropensityFrom = Annotated[
-    str, typer.Option("--propensity-from", help="Count labels for PSP in: train or test.")
+    str,
+    typer.Option("--propensity-from", help="Label frequencies for PSP: those of train or test."),
 ]
 ThresholdFor = Annotated[
     str | None,
     typer.Option(
         "--threshold-for",
         metavar="GOAL",
-        help="Choose a threshold on held-out data for micro-f1, macro-f1 or precision=0.9.",
+        help="Choose a threshold on held-out data that optimises micro-f1, macro-f1, or recall at "
+        "a precision, e.g. precision=0.9.",
     ),
 ]
 Budget = Annotated[
@@ -59,22 +61,25 @@ Budget = Annotated[
         help="Training time to aim for, e.g. 90s, 10m or 2h (fusion only); it may be exceeded.",
     ),
 ]
-Model = Annotated[Path, typer.Argument(help="A model directory, as `train --out` writes it.")]
+Model = Annotated[Path, typer.Argument(help="Model directory, as written by `train --out`.")]
+Top = Annotated[
+    int, typer.Option("--top", "-k", min=1, help="Number of labels per example that are used.")
+]
 
 
 def names(text: str) -> tuple[str, ...]:
-    """'a, b' -> ('a', 'b')."""
+    """Split a list such as 'a, b' into ('a', 'b')."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """What the command line says about the columns of a table."""
+    """The columns of a table as given on the command line."""
 
     given: dict[str, Any]
 
     def over(self, known: Columns | None = None) -> Columns:
-        """The columns to read: as given, and where nothing is given, as already known."""
+        """Return the columns to read: those given, and the known ones where none is given."""
         from labelspace.data import Columns
 
         return replace(known or Columns(), **self.given)
@@ -86,23 +91,34 @@ def _column(flag: str, help: str, metavar: str) -> Any:
 
 # Field of Columns -> its option. Those of several names take them separated by commas.
 _COLUMNS = {
-    "text": _column("--text", "Text columns of a table, e.g. title,body.", "NAMES"),
-    "labels": _column("--label", "Label columns, e.g. labels or brand.", "NAMES"),
+    "text": _column("--text-columns", "Text columns of a table, e.g. title,body.", "NAMES"),
+    "labels": _column("--label-columns", "Label columns, e.g. labels or brand.", "NAMES"),
     "path": _column(
-        "--path", "Columns of a category path, top level first, e.g. L0,L1,L2.", "NAMES"
+        "--path-columns", "Columns of a category path, top level first, e.g. L0,L1,L2.", "NAMES"
     ),
-    "numbers": _column("--numbers", "Numeric columns to use as features.", "NAMES"),
-    "id": _column("--id", "Column that identifies an example.", "NAME"),
+    "numbers": _column("--number-columns", "Numeric columns to use as features.", "NAMES"),
+    "id": _column("--id-column", "Column with the id of an example.", "NAME"),
     "label_separator": _column(
-        "--label-separator", "What separates labels within a cell, e.g. ';'.", "TEXT"
+        "--label-separator", "Separator of labels within a cell, e.g. ';'.", "TEXT"
     ),
     "path_separator": _column(
-        "--path-separator", "What separates levels within a path cell, e.g. '>'.", "TEXT"
+        "--path-separator", "Separator of levels within a path cell, e.g. '>'.", "TEXT"
     ),
-    "delimiter": _column("--delimiter", "What separates the cells of a CSV row.", "CHARACTER"),
+    "delimiter": _column("--delimiter", "Separator of the cells of a CSV row.", "CHARACTER"),
     "encoding": _column("--encoding", "Encoding of a text file, e.g. cp1252.", "NAME"),
 }
 _SEVERAL = ("text", "labels", "path", "numbers")
+# Shorter names of these options, which `--help` does not show.
+_SHORT = {
+    field: Annotated[str | None, typer.Option(flag, hidden=True)]
+    for field, flag in (
+        ("text", "--text"),
+        ("labels", "--label"),
+        ("path", "--path"),
+        ("numbers", "--numbers"),
+        ("id", "--id"),
+    )
+}
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
@@ -112,11 +128,16 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         inspect.Parameter(f"columns_{field}", KEYWORD, default=None, annotation=kind)
         for field, kind in _COLUMNS.items()
+    ] + [
+        inspect.Parameter(f"short_{field}", KEYWORD, default=None, annotation=kind)
+        for field, kind in _SHORT.items()
     ]
 
     @functools.wraps(command)
     def wrapped(**values: Any) -> None:
         given = {field: values.pop(f"columns_{field}") for field in _COLUMNS}
+        short = {field: values.pop(f"short_{field}") for field in _SHORT}
+        given |= {field: text for field, text in short.items() if text is not None}
         command(
             **values,
             columns=ColumnOptions(
@@ -135,7 +156,7 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings(pairs: Sequence[str] | None) -> dict[str, str]:
-    """['dim=512'] -> {'dim': '512'}."""
+    """Turn pairs such as ['dim=512'] into {'dim': '512'}."""
     found = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
@@ -146,7 +167,7 @@ def settings(pairs: Sequence[str] | None) -> dict[str, str]:
 
 
 def threshold(text: str) -> float | Literal["auto"]:
-    """'0.3' -> 0.3; 'auto' stays."""
+    """Return a number from 0 to 1, or 'auto'."""
     if text == "auto":
         return "auto"
     try:
@@ -159,6 +180,7 @@ def threshold(text: str) -> float | Literal["auto"]:
 
 
 def propensity_constants(text: str) -> tuple[float, float]:
+    """Return the two numbers of a text such as '0.55,1.5'."""
     try:
         a, b = (float(part) for part in text.split(","))
     except ValueError:
@@ -169,7 +191,7 @@ def propensity_constants(text: str) -> tuple[float, float]:
 
 
 def seconds(budget: str) -> float:
-    """90s, 10m, 2h or a plain number of seconds."""
+    """Return the seconds of a time such as 90s, 10m, 2h, or a plain number."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     text = budget.strip().lower()
     unit = units.get(text[-1:])

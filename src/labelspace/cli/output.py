@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, progress on standard error."""
+"""What commands print: tables or JSON on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = [
 
 
 def say(message: str) -> None:
-    """A line about what happens, apart from the results."""
+    """Print a line on standard error, apart from the results."""
     typer.echo(plain(message), err=True)
 
 
 def say_threshold(chosen: Mapping[str, Any]) -> None:
-    """A threshold and the figures of the sets it gives."""
+    """Print a threshold with precision, recall and F1 of the label sets it gives."""
     figures = ", ".join(
         f"{name} {chosen[key]:.2f}"
         for name, key in (
@@ -48,18 +48,19 @@ def say_threshold(chosen: Mapping[str, Any]) -> None:
 
 
 def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
     typer.echo(plain_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 class Figure(str):
-    """A number that is formatted already: aligned to the right, never broken over lines."""
+    """A formatted number: aligned to the right, not broken over lines."""
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Print a table, text to the left and numbers to the right, in which nothing is cut.
+    """Print a table, text aligned to the left and numbers to the right, without cutting cells.
 
-    Where a terminal is too narrow, text wraps; where that does not suffice, the columns are spread
-    over several tables, each with the first column. A file or pipe gets whole lines.
+    In a narrow terminal, text wraps; if that does not suffice, the columns are divided into several
+    tables, each with the first column. In a file or pipe, lines do not wrap.
     """
     cells = [[plain(_cell(value)) for value in row] for row in rows]
     parts = [
@@ -73,7 +74,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
 
 
 def print_facts(metadata: Mapping[str, Any], title: str = "") -> None:
-    """Print a name and a value per line; values within values are written out."""
+    """Print a name and a value per line; nested values are written out."""
     console = _console()
     _print_title(console, title)
     names = [plain(name) for name in metadata]
@@ -83,7 +84,7 @@ def print_facts(metadata: Mapping[str, Any], title: str = "") -> None:
 
 
 def _console() -> Console:
-    """A console as wide as the terminal, or without a limit where there is none."""
+    """Return a console as wide as the terminal, or of unlimited width without a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -121,7 +122,7 @@ _AROUND, _FRAME = 3, 1  # characters beside each column, and at the end of a row
 
 
 def _widths(columns: Sequence[_Column], width: int) -> list[int]:
-    """The width of each column, the widest ones narrowed as far as it takes and they allow."""
+    """Return the width of each column; the widest are narrowed until the table fits."""
     found = [min(column.widest, max(column.least, width)) for column in columns]
     while _total(found) > width:
         places = [i for i, column in enumerate(columns) if found[i] > column.least]
@@ -173,7 +174,7 @@ def _cell(value: Any) -> str:
 
 
 def _lines(value: Any) -> list[str]:
-    """A value as lines of text: an item of a list or a key of a mapping per line if it has more."""
+    """Return a value as lines of text: one line per key of a mapping or item of a list of them."""
     if isinstance(value, Mapping):
         return [f"{name}: {_inline(part)}" for name, part in value.items()] or ["none"]
     if isinstance(value, list | tuple) and any(isinstance(part, Mapping) for part in value):
@@ -182,7 +183,7 @@ def _lines(value: Any) -> list[str]:
 
 
 def _inline(value: Any) -> str:
-    """A value on one line, without brackets and quotes."""
+    """Return a value on one line, without brackets and quotes."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_inline(part)}" for name, part in value.items()) or "none"
     if isinstance(value, list | tuple):

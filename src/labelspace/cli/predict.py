@@ -1,4 +1,4 @@
-"""`labelspace predict`: tags for new data, streamed."""
+"""`labelspace predict`: labels for new data, in constant memory."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ def predict(
     model: options.Model,
     data: Annotated[
         Path,
-        typer.Argument(
-            help="New data without labels: a file, - for standard input, or a folder of .txt files."
-        ),
+        typer.Argument(help="New data: a file, - for standard input, or a folder of .txt files."),
     ],
     top: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Maximum number of labels per example. Default: 5, or 50 with --threshold."
+            *("--top", "-k"),
+            min=1,
+            help="Maximum number of labels per example. Default: 5, or 50 with --threshold.",
         ),
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(help="Leave out labels scored below this; auto is the model's own."),
+        typer.Option(
+            help="Leave out labels with a lower score; auto uses the model's own threshold."
+        ),
     ] = None,
     threshold_for: options.ThresholdFor = None,
     valid: Annotated[
-        Path | None, typer.Option(help="Held-out data with labels, to choose the threshold on.")
+        Path | None, typer.Option(help="Held-out data with labels, for choosing the threshold.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File to write; standard output if left out."),
+        typer.Option("--out", "-o", help="File to write. Default: standard output."),
     ] = None,
     format_: Annotated[
         str | None,
@@ -51,26 +53,26 @@ def predict(
         bool,
         typer.Option(
             "--likeliest-path",
-            help="Also write the likeliest path in the taxonomy, a column per level in tables.",
+            help="Also write the likeliest path in the taxonomy; one column per level in tables.",
         ),
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples in memory at a time.")] = 1024,
 ) -> None:
-    """Write the best labels of each example, in constant memory.
+    """Predict labels for new data, in constant memory.
 
     A line of JSONL: {"id": "a1", "labels": [{"name": "earbuds", "score": 0.93}, ...]}. CSV and
-    Parquet have the columns id, labels and scores. An example without an id has the number of its
-    row, counted from 1.
+    Parquet have the columns id, labels and scores. The id of an example without one is the number
+    of its row, counted from 1.
 
-    Tables are read by the columns of the training data, which the model keeps, unless others are
-    given; if one of several text columns is missing, the others are used. A .txt file that is no
-    XC text is one document, as is each .txt file of a folder; its id is the file's name.
+    The columns of a table default to those of the training data, which the model has saved; if one
+    of several text columns is missing, the others are used. A .txt file that is not XC text is one
+    document, as is each .txt file of a folder; its id is the file's name.
 
-    --threshold auto gives sets instead of rankings: by the threshold that `train --threshold-for`
-    chose, or by one chosen now on the data of --valid. --label, --path and --label-separator are
-    for those data.
+    --threshold auto returns label sets instead of rankings, by the threshold that
+    `train --threshold-for` chose, or by one that is chosen on the data of --valid. The label and
+    path columns and separators are those of --valid.
 
-    --likeliest-path writes one path per example, as `evaluate --levels` chooses it, and the
+    --likeliest-path writes one path per example, chosen as in `evaluate --levels`, and the
     likeliest label of every other kind.
 
     Example: labelspace predict model/ new.jsonl --top 5 --out tags.jsonl
@@ -91,7 +93,7 @@ def predict(
         )
         say_threshold(found.metadata())
     with progress_bar(bars=out is not None or not sys.stdout.isatty()) as progress:
-        task = progress.add_task("tagging", total=None)
+        task = progress.add_task("predicting", total=None)
         done = tagger.predict_file(
             data,
             out,
@@ -101,19 +103,21 @@ def predict(
             likeliest_path=likeliest_path,
             columns=columns.over(tagger.columns_for(data)),
             batch_size=batch_size,
-            on_batch=lambda done: progress.update(task, description=f"{done:,} tagged"),
+            on_batch=lambda done: progress.update(task, description=f"{done:,} examples"),
         )
     if out is not None:
-        say(f"{out}: {done:,} examples tagged")
+        say(f"{out}: {done:,} examples")
 
 
 def _checked_threshold(
     threshold: str | None, threshold_for: str | None, valid: Path | None
 ) -> float | Literal["auto"] | None:
-    """The options as one value; those that would do nothing are refused."""
+    """Return the threshold; raise ParameterError for options that would have no effect."""
     chosen = None if threshold is None else options.threshold(threshold)
     if chosen != "auto" and valid is not None:
-        raise ParameterError("--valid is for --threshold auto, which chooses on its data")
+        raise ParameterError(
+            "--valid is used with --threshold auto only: add it, or leave out --valid"
+        )
     if valid is None and threshold_for is not None:
-        raise ParameterError("--threshold-for needs --valid FILE with held-out data to choose on")
+        raise ParameterError("--threshold-for needs held-out data: give --valid FILE")
     return chosen

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: with its work kept, one sentence, no traceback.
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: work is saved, no traceback is printed.
 
 `docker stop`, systemd, Slurm and `timeout` send SIGTERM; a terminal that closes sends SIGHUP.
 """
@@ -24,7 +24,7 @@ class Terminated(KeyboardInterrupt):
 def termination_as_interrupt() -> Iterator[None]:
     """Raise Terminated in the main thread where a signal would otherwise end the process.
 
-    A signal that is ignored, as SIGHUP under nohup, or handled by somebody else stays so.
+    A signal that is ignored, as SIGHUP under nohup, or that has a handler is left alone.
     """
     changed = []
     if threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""`labelspace train`: from a file to a model directory."""
+"""`labelspace train`: train a model on a file and save it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from labelspace.cli.output import (
     say_threshold,
 )
 from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
-from labelspace.cli.unfinished import discard, has_content, unfinished_run
 from labelspace.errors import CheckpointError, ParameterError
 from labelspace.methods import DEFAULT_METHOD
 
@@ -29,31 +28,35 @@ if TYPE_CHECKING:
 def train(
     columns: options.ColumnOptions,
     data: Annotated[Path, typer.Argument(help="Training data: JSONL, CSV, Parquet, XC text, ...")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
-    method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = DEFAULT_METHOD,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write the model to.")],
+    method: Annotated[
+        str, typer.Option(help="Method; `labelspace methods` lists them.")
+    ] = DEFAULT_METHOD,
     set_: options.Settings = None,
     features: options.Features = None,
     valid: Annotated[Path | None, typer.Option(help="Held-out data for early stopping.")] = None,
     budget: options.Budget = None,
     threshold_for: options.ThresholdFor = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed: the same seed gives the same model.")] = 0,
     checkpoint_minutes: Annotated[
-        float, typer.Option(help="Minutes between checkpoints; 0: one after every batch.")
+        float, typer.Option(help="Minutes between checkpoints; 0 writes one after every batch.")
     ] = 5.0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run stopped.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Drop an unfinished run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run that was stopped.")
+    ] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Delete an unfinished run.")] = False,
     history: Annotated[
         bool,
         typer.Option(
-            "--history", help="Keep P@k and nDCG@k of each epoch with the model; see plot history."
+            "--history", help="Save P@k and nDCG@k of each epoch with the model, for plot history."
         ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model and save it.
 
-    Ctrl-C, SIGTERM and SIGHUP leave a checkpoint beside the model; the same command with --resume
-    goes on from it.
+    Ctrl-C, SIGTERM and SIGHUP leave a checkpoint beside the model; repeat the command with --resume
+    to continue from it. The columns of a table that are given here are saved with the model.
 
     Example: labelspace train train.jsonl.gz --out model/
 
@@ -63,6 +66,7 @@ def train(
     from labelspace.methods.registry import method_class
     from labelspace.model import training
     from labelspace.model.store import check_target, size_in_bytes
+    from labelspace.model.unfinished import discard, unfinished_run
     from labelspace.runs.callbacks import Checkpoint
     from labelspace.runs.history import History
 
@@ -103,7 +107,7 @@ def train(
             raise SystemExit(exit_code(stop)) from None
         discard(unfinished)
     if history and model.history is None:
-        say(f"{method} is not trained in epochs: there is no history to keep")
+        say(f"{method} is not trained in epochs: there is no history to save")
     stages("")
     metadata = {"model": str(out), "method": method, "bytes": size_in_bytes(out), **model.metadata}
     if as_json:
@@ -116,7 +120,7 @@ def train(
 
 
 def _say_extras(metadata: dict[str, Any]) -> None:
-    """How fast texts were read, and the threshold where one was chosen."""
+    """Print the speed of the features, and the threshold if one was chosen."""
     if "text_features" in metadata:
         speed = metadata["text_features"]
         say(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")
@@ -125,12 +129,14 @@ def _say_extras(metadata: dict[str, Any]) -> None:
 
 
 def _stopped(stop: KeyboardInterrupt, checkpoint: Checkpoint, unfinished: Path) -> str:
-    """Keep what is done of a run that was stopped; the sentence on what became of it."""
+    """Write a checkpoint of a run that was stopped and return a sentence on what is kept."""
+    from labelspace.model.unfinished import has_content
+
     how = stopped_by(stop)
     try:
         checkpoint.keep()
     except CheckpointError as error:
-        return f"{how}; what was done since the last checkpoint is lost: {error}"
+        return f"{how}; training since the last checkpoint is lost: {error}"
     if not has_content(unfinished):
-        return f"{how} before there was anything to keep"
-    return f"{how}; the run is kept in {unfinished}: repeat the command with --resume to go on"
+        return f"{how} before there was anything to save"
+    return f"{how}; the run is kept in {unfinished}: repeat the command with --resume to continue"

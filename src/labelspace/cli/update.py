@@ -1,4 +1,4 @@
-"""`labelspace update`: a model learns from more data, new labels included."""
+"""`labelspace update`: train a model on more data, whose labels may be new."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from labelspace.errors import LabelspaceError
 def update(
     columns: options.ColumnOptions,
     model: options.Model,
-    data: Annotated[Path, typer.Argument(help="More data; its labels may be new.")],
+    data: Annotated[Path, typer.Argument(help="More training data; labels may be new.")],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Where the new model goes; in place of MODEL if left out."
+            "--out",
+            "-o",
+            help="Directory for the updated model. Default: MODEL, which is replaced.",
         ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Continue training on more examples (glas and dxml models).
+    """Continue training on more data (glas and dxml models).
 
     New labels are added after the known ones. Features stay as they are: words that the first
-    training never saw are not used, unless the model was trained with --features hashing. Include
-    examples without new labels, if there are any: from them the model learns where the new labels
-    do not belong. The model is replaced whole, or stays as it was if anything fails.
+    training did not see are not used, unless the model was trained with --features hashing. Include
+    examples without new labels, if there are any, as negatives for the new labels. If anything
+    fails, the model is left unchanged.
 
     Example: labelspace update model/ more.jsonl.gz --out model-2/
     """
@@ -54,7 +56,7 @@ def update(
             stages("saving")
             tagger.save(target)
     except KeyboardInterrupt:
-        raise LabelspaceError(f"interrupted; {model} is as it was") from None
+        raise LabelspaceError(f"interrupted; {model} is unchanged") from None
     stages("")
     metadata = {
         "model": str(target),
@@ -67,7 +69,7 @@ def update(
         print_json(metadata)
     else:
         say(
-            f"{target}: {metadata['points']:,} more examples, {metadata['new_labels']:,} new "
-            f"labels of now {metadata['labels']:,}, {in_words(metadata['bytes'])}"
+            f"{target}: {metadata['points']:,} more examples; {metadata['labels']:,} labels, "
+            f"{metadata['new_labels']:,} of them new; {in_words(metadata['bytes'])}"
         )
-        say(f"next: labelspace evaluate {target} TEST, to see that nothing was lost")
+        say(f"next: labelspace evaluate {target} TEST, to compare with the model before")

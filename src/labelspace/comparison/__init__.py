@@ -1,1 +1,1 @@
-"""Methods and peers side by side under one protocol."""
+"""Comparison of methods and other packages under one protocol."""

@@ -1,4 +1,4 @@
-"""Methods and peers side by side: the same features, one process each, in turn, one report."""
+"""Comparison of methods and other packages: same features, one process per run, one report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,17 @@ COSTS = ("train_s", "batch_ms", "one_ms_p50", "one_ms_p99", "model_mb", "peak_mb
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method or a peer, with its parameters."""
+    """A system under comparison: a method or a peer, with its parameters.
+
+    Attributes
+    ----------
+    name : str
+        Name of a registered method, or of a peer.
+    kind : "method" or "peer"
+        Whether it belongs to labelspace or is another package.
+    params : mapping
+        Parameters of the method that are not its defaults.
+    """
 
     name: str
     kind: Literal["method", "peer"]
@@ -46,7 +56,33 @@ class Entrant:
 def entrants(
     methods: Sequence[str], peers: Sequence[str], settings: Mapping[str, str]
 ) -> list[Entrant]:
-    """Entrants by name; settings are texts such as {"knn.neighbours": "10"}, checked here."""
+    """Return the systems to compare, with checked parameters.
+
+    Parameters
+    ----------
+    methods : sequence of str
+        Names of methods.
+    peers : sequence of str
+        Names of other packages: "omikuji", "omikuji-bonsai", "napkinxc".
+    settings : mapping of str to str
+        Parameters of methods as texts, such as {"knn.neighbours": "10"}.
+
+    Returns
+    -------
+    list of Entrant
+        The methods, then the peers.
+
+    Raises
+    ------
+    ParameterError
+        If a name or a value is not valid.
+
+    Examples
+    --------
+    >>> from labelspace.comparison.compare import entrants
+    >>> entrants(["knn"], [], {"knn.neighbours": "10"})
+    [Entrant(name='knn', kind='method', params={'neighbours': 10})]
+    """
     chosen: dict[str, dict[str, str]] = {name: {} for name in methods}
     for key, text in settings.items():
         name, _, parameter = key.partition(".")
@@ -67,6 +103,7 @@ def compare(
     test: Dataset,
     entrants: Sequence[Entrant],
     *,
+    name: str | None = None,
     features: str | None = None,
     repeat: int = 1,
     propensity: tuple[float, float] = (0.55, 1.5),
@@ -76,15 +113,52 @@ def compare(
     state: Path | None = None,
     resume: bool = False,
 ) -> dict[str, Any]:
-    """Run each entrant `repeat` times (seeds 0, 1, ...) and report; metrics in percent.
+    """Train and test each system in its own process and return a report.
 
-    features   how texts become rows, for all; None is each method's own way, and tf-idf for peers
-    on_start   called with the name of an entrant and the seed before a run begins
-    on_result  called with the result of each entrant, {"name", "kind", "params", "error"} if it
-               failed
-    state      a file that keeps finished runs, for a comparison that is stopped; the caller removes
-               it once the report is safe
-    resume     take the runs that the file holds; it must be of the same data and settings
+    Parameters
+    ----------
+    train, test : Dataset
+        Training and test data, as `labelspace.read_split` returns them.
+    entrants : sequence of Entrant
+        The systems to compare.
+    name : str, optional
+        Name of the data set, for the report.
+    features : str, optional
+        Text features of all systems. Default: chosen by each method, and tf-idf for peers.
+    repeat : int, default 1
+        Number of runs per system, with seeds 0, 1, ...
+    propensity : (float, float), default (0.55, 1.5)
+        The constants A and B of the propensity model for PSP.
+    propensity_from : "train" or "test", default "train"
+        Which label frequencies PSP uses.
+    on_start : callable, optional
+        Called with the name of a system and the seed before a run begins.
+    on_result : callable, optional
+        Called with the result of each system; it has a key "error" if the system failed.
+    state : Path, optional
+        File that keeps finished runs of a comparison that is stopped. The caller removes it once
+        the report is written.
+    resume : bool, default False
+        Use the runs in `state`, which must be of the same data and settings.
+
+    Returns
+    -------
+    dict
+        "data", "settings", "machine", "date" and "entrants": metrics in percent, times, model size
+        and peak memory of each system.
+
+    Examples
+    --------
+    >>> import labelspace as ls
+    >>> from labelspace.comparison.compare import compare, entrants
+    >>> rows = [
+    ...     {"text": "ripe apple", "labels": ["fruit"]},
+    ...     {"text": "steel hammer", "labels": ["tool"]},
+    ... ]
+    >>> data = ls.read(rows * 6)
+    >>> report = compare(data, data, entrants(["most-common"], [], {}))
+    >>> report["entrants"][0]["P@1"]
+    50.0
     """
     settings = {
         "features": features,
@@ -93,7 +167,11 @@ def compare(
     }
     report: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "data": {**statistics(train), "test_points": len(test)},
+        "data": {
+            **({} if name is None else {"name": name}),
+            **statistics(train),
+            "test_points": len(test),
+        },
         "settings": {**settings, "seeds": list(range(repeat))},
         "machine": machine(),
         "entrants": [],
@@ -123,21 +201,28 @@ def compare(
                 result = _summary(entrant, runs)
             except Exception as error:  # one that fails does not cost the results of the others
                 result = _failure(entrant, error, runs)
-            if report["data"]["features"] is None and runs:  # texts: those of the first entrant
+            if report["data"]["features"] is None and runs:  # texts: those of the first system
                 report["data"]["features"] = runs[0].get("features")
             report["entrants"].append(result)
             on_result(result)
     return report
 
 
+def data_set_name(train: Path) -> str:
+    """Return the name of a data set: its folder's, or that of a file which is not just train.*."""
+    place = train.resolve()
+    own = place.name.partition(".")[0]
+    return place.name if place.is_dir() else place.parent.name if own == "train" else own
+
+
 def raise_if_failed(result: Mapping[str, Any]) -> None:
-    """Raise the error of an entrant; as `on_result` it ends a comparison at the first failure."""
+    """Raise the error of a system; as `on_result` it ends a comparison at the first failure."""
     if "error" in result:
         raise LabelspaceError(f"{result['name']}: {result['error']}")
 
 
 class _DataFiles:
-    """The data as files that entrants read, one for each kind of features, made when needed."""
+    """The data as files that the processes read, one per kind of features, written when needed."""
 
     def __init__(self, folder: Path, train: Dataset, test: Dataset) -> None:
         self.folder, self.train, self.test = folder, train, test
@@ -153,14 +238,14 @@ class _DataFiles:
 
 
 def _own_features(entrant: Entrant, train: Dataset) -> TextFeatures:
-    """How the entrant reads texts; where there are none, it is all the same."""
+    """Return the text features of a system; without texts, they do not matter."""
     if entrant.kind == "peer" or train.texts is None:
         return Tfidf()
     return method_class(entrant.name).create(**entrant.params).text_features()
 
 
 def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipeline) -> None:
-    """Write all that an entrant reads as one file."""
+    """Write all that a process reads as one file."""
     matrices = {
         "X_train": as_csr(pipeline.fit_transform(train)),
         "Y_train": train.labels,
@@ -177,17 +262,17 @@ def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipe
     levels = _levels(train, test)
     if levels is not None:
         arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}
-    write_arrays(path, arrays, None if levels is None else _level_facts(levels, train))
+    write_arrays(path, arrays, None if levels is None else _level_metadata(levels, train))
 
 
 def _levels(train: Dataset, test: Dataset) -> Levels | None:
-    """Those of the test labels, the training labels first among them; None without a taxonomy."""
+    """Return the levels of the test labels, which begin with the training labels, if any."""
     taxonomy = joined([train.taxonomy, test.taxonomy], test.names())
     return None if taxonomy is None else Levels.build(taxonomy, test.names())
 
 
-def _level_facts(levels: Levels, train: Dataset) -> dict[str, str]:
-    """What an entrant must know of the levels beside their arrays."""
+def _level_metadata(levels: Levels, train: Dataset) -> dict[str, str]:
+    """Return what a process needs of the levels beside their arrays."""
     metadata = {
         "names": levels.names,
         "depth": levels.depth,
@@ -197,7 +282,7 @@ def _level_facts(levels: Levels, train: Dataset) -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Where the figures come from."""
+    """Return the processor, memory and versions that the figures were measured with."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {}
@@ -243,7 +328,7 @@ def _job(entrant: Entrant, seed: int, data: Path, settings: Mapping[str, Any]) -
 
 
 def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over the runs; with several, also their sample deviation and each run."""
+    """Return means over the runs; with several, also their sample deviation and each run."""
     flat = [key for key in (*METRICS, *COSTS, "ECE") if key in runs[0]]
     nested = [key for key in ("bands", "by_level") if key in runs[0]]
     result: dict[str, Any] = {

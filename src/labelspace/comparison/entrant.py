@@ -1,7 +1,7 @@
-"""One entrant of a comparison, in a process of its own: train, save, ask, measure.
+"""One run of a comparison in its own process: train, save, predict, measure.
 
-Run as `python -m labelspace.comparison.entrant ROOM`, where ROOM is a directory with `job.json`;
-it leaves `result.json` there.
+Run as `python -m labelspace.comparison.entrant DIRECTORY`, which has `job.json`; the result is
+written there as `result.json`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WARM_UP = 20
 
 
 def main(directory: Path) -> None:
-    """Read the job, run it, write its result or its error; end early if the caller does."""
+    """Run the job and write its result or its error; end early if the calling process does."""
     end_with_caller()
     threading.Thread(target=_end_with_input, daemon=True).start()
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
@@ -58,10 +58,10 @@ def _end_with_input() -> None:
 def measure(
     job: dict[str, Any], arrays: dict[str, np.ndarray], metadata: dict[str, str], directory: Path
 ) -> dict[str, Any]:
-    """Accuracy, time, size and memory of the entrant that the job names."""
+    """Return accuracy, times, model size and peak memory of the system that the job names."""
     data = {name: unpack_csr(name, arrays) for name in ("X_train", "Y_train", "X_test", "Y_test")}
-    # Rows that are asked alone are arrays of their own; a memory map would be another type to
-    # compiled loops, and the first batch would wait for these.
+    # Single rows are copied arrays; a memory map is another type to compiled loops, and the first
+    # batch would wait for their compilation.
     data["X_test"] = data["X_test"].copy()
     if job["kind"] == "peer":
         ranking, ranked, costs = _run_peer(job, data, directory)
@@ -75,7 +75,7 @@ def measure(
         propensity=tuple(job["propensity"]),
         propensity_from=job["propensity_from"],
     )
-    if job["kind"] == "method":  # the scores of peers promise nothing
+    if job["kind"] == "method":  # the scores of peers are not meant as probabilities
         metrics["ECE"] = reliability(ranking, data["Y_test"], 5).metadata()["ECE"]
     if "levels" in metadata:
         metrics["by_level"] = _by_level(
@@ -104,7 +104,7 @@ def _run_method(
     arrays: dict[str, np.ndarray],
     directory: Path,
 ) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
-    """The ranking of the test examples, how to have a longer one, and what it cost."""
+    """Return the ranking of the test examples, a function for longer ones, and the costs."""
     from labelspace.features.pipeline import FeaturePipeline
     from labelspace.methods.registry import method_class
     from labelspace.model.tagger import Tagger
@@ -120,7 +120,7 @@ def _run_method(
     place = directory / "model"
     pipeline = FeaturePipeline(None, n_numeric=data["X_train"].shape[1])
     Tagger(pipeline, method, names).save(place)
-    ranking, times = _ask(method.predict, data["X_test"], job["k"])
+    ranking, times = _timed(method.predict, data["X_test"], job["k"])
     size = store.size_in_bytes(place) - (place / "labels.json").stat().st_size
     costs = {"params": method.get_params(), "train_s": train_s, "model_mb": size / 1e6, **times}
     return ranking, lambda k: method.predict(data["X_test"], k), costs
@@ -137,40 +137,40 @@ def _run_peer(
     peer.fit()
     train_s = time.perf_counter() - start
     model_mb = store.size_in_bytes(peer.saved()) / 1e6
-    questions = peer.questions(data["X_test"])
-    answers, times = _ask(peer.predict, questions, job["k"])
+    queries = peer.queries(data["X_test"])
+    predictions, times = _timed(peer.predict, queries, job["k"])
     costs = {"params": peer.params, "train_s": train_s, "model_mb": model_mb, **times}
-    ranking = as_ranking(answers, job["k"])
-    return ranking, lambda k: as_ranking(peer.predict(questions, k), k), costs
+    ranking = as_ranking(predictions, job["k"])
+    return ranking, lambda k: as_ranking(peer.predict(queries, k), k), costs
 
 
 def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:
-    """The taxonomy with ids for names: a comparison needs its edges only."""
+    """Return the taxonomy with numbers for names: a comparison needs its edges only."""
     if "taxonomy.edges" not in arrays:
         return None
     names = tuple(str(node) for node in range(int(arrays["taxonomy.nodes"])))
     return Taxonomy(names, arrays["taxonomy.edges"], int(arrays["Y_train.shape"][1]))
 
 
-def _ask(
-    predict: Callable[[Any, int], Any], questions: Any, k: int
+def _timed(
+    predict: Callable[[Any, int], Any], queries: Any, k: int
 ) -> tuple[Any, dict[str, float]]:
-    """All answers in a batch, and the time of a question in the batch and alone."""
-    n = questions.shape[0] if hasattr(questions, "shape") else len(questions)
-    predict(questions[:WARM_UP], k)
+    """Return all predictions, and milliseconds per example in a batch and one at a time."""
+    n = queries.shape[0] if hasattr(queries, "shape") else len(queries)
+    predict(queries[:WARM_UP], k)
     start = time.perf_counter()
-    answers = predict(questions, k)
+    predictions = predict(queries, k)
     batch_ms = 1000 * (time.perf_counter() - start) / n
-    alone = [questions[i : i + 1] for i in range(min(n, ONE_AT_A_TIME))]
-    for question in alone[:WARM_UP]:
-        predict(question, k)
+    alone = [queries[i : i + 1] for i in range(min(n, ONE_AT_A_TIME))]
+    for query in alone[:WARM_UP]:
+        predict(query, k)
     one_ms = []
-    for question in alone:
+    for query in alone:
         start = time.perf_counter()
-        predict(question, k)
+        predict(query, k)
         one_ms.append(1000 * (time.perf_counter() - start))
     p50, p99 = np.percentile(one_ms, [50, 99])
-    return answers, {"batch_ms": batch_ms, "one_ms_p50": float(p50), "one_ms_p99": float(p99)}
+    return predictions, {"batch_ms": batch_ms, "one_ms_p50": float(p50), "one_ms_p99": float(p99)}
 
 
 if __name__ == "__main__":

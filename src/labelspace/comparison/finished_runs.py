@@ -1,7 +1,7 @@
-"""The finished runs of a comparison, kept in a file so that one that was stopped can go on.
+"""The finished runs of a comparison, kept in a file so that a stopped comparison can be resumed.
 
-The file holds a line of JSON that says what is compared, then one line per finished run. A line is
-on disk before the next run begins; what a kill has left of a last line is dropped.
+The first line is JSON on what is compared, followed by one line per finished run. A line is on disk
+before the next run begins; an incomplete last line is dropped.
 """
 
 from __future__ import annotations
@@ -43,16 +43,26 @@ def data_digest(*datasets: Dataset) -> str:
     return sha.hexdigest()
 
 
+def state_file(report: Path | None) -> Path | None:
+    """Return the default file for finished runs, beside the report; None if that is no file."""
+    if report is None or (report.exists() and not report.is_file()):
+        return None
+    return report.with_name(report.name + ".state")
+
+
 def check_state(path: Path, resume: bool) -> None:
-    """Refuse to overlook an unfinished comparison; cheap, to be called before data are read."""
+    """Raise CheckpointError for an unfinished comparison that is not to be resumed.
+
+    It is quick, to be called before data are read.
+    """
     if path.exists() and not resume:
         raise CheckpointError(
-            f"{path} holds an unfinished comparison: --resume goes on with it, --restart drops it"
+            f"{path} holds an unfinished comparison: --resume continues it, --restart deletes it"
         )
 
 
 class FinishedRuns:
-    """Figures of runs by what was run: name, kind, parameters and seed of an entrant."""
+    """Figures of runs by name, kind, parameters and seed of the system."""
 
     def __init__(self, file: int | None = None) -> None:
         self._file = file
@@ -62,15 +72,15 @@ class FinishedRuns:
         return len(self._known)
 
     def find(self, run: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the figures of a run that is finished already."""
+        """Return the figures of a run, None if it is not finished."""
         return self._known.get(_key(run))
 
     def restore(self, run: Mapping[str, Any], figures: dict[str, Any]) -> None:
-        """Take in the figures of a run that the file holds."""
+        """Add the figures of a run that the file has."""
         self._known[_key(run)] = figures
 
     def add(self, run: Mapping[str, Any], figures: dict[str, Any]) -> None:
-        """Keep the figures of a run; on disk when this returns, or a warning says why not."""
+        """Write the figures of a run to the file; if that fails, log a warning."""
         self.restore(run, figures)
         if self._file is None:
             return
@@ -88,12 +98,18 @@ class FinishedRuns:
 def finished_runs(
     path: Path | None, compared: Mapping[str, Any], figures: Sequence[str], *, resume: bool
 ) -> Iterator[FinishedRuns]:
-    """Yield the runs that the file holds, and keep in it those that are added.
+    """Yield the runs in the file, to which new ones are appended.
 
-    path      None keeps nothing
-    compared  what must be the same for runs to be comparable, by the words for it
-    figures   names of numbers that each run must have
-    resume    take the runs of a file that is there; else it is an error
+    Parameters
+    ----------
+    path : Path or None
+        The file; None keeps nothing.
+    compared : mapping
+        What must be equal for runs to be comparable, by its name in errors.
+    figures : sequence of str
+        Names of numbers that each run must have.
+    resume : bool
+        Use the runs of a file that exists; otherwise it is an error.
     """
     if path is None:
         yield FinishedRuns()
@@ -110,13 +126,14 @@ def finished_runs(
         yield runs
     finally:
         if runs is not None and not len(runs):
-            path.unlink(missing_ok=True)  # there is nothing to go on with
+            path.unlink(missing_ok=True)  # there is nothing to resume
         os.close(file)
 
 
 def _lock(file: int, path: Path) -> None:
     busy = CheckpointError(
-        f"another comparison is running and writes {path}: wait for it, or choose another --state"
+        f"another comparison is in progress and writes {path}: wait for it, or choose another "
+        "--state"
     )
     if fcntl is not None:
         try:
@@ -130,7 +147,7 @@ def _lock(file: int, path: Path) -> None:
 
 
 def _read(path: Path, file: int, compared: dict[str, Any], figures: Sequence[str]) -> FinishedRuns:
-    """Read what is in the file, whose whole lines stay; a new file gets its first line."""
+    """Read the complete lines of the file; a new file gets its first line."""
     runs = FinishedRuns(file)
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
@@ -148,8 +165,8 @@ def _read(path: Path, file: int, compared: dict[str, Any], figures: Sequence[str
                 runs.restore(entry["run"], _checked(entry["figures"], figures))
         except (ValueError, LookupError, TypeError, RecursionError):
             raise CheckpointError(
-                f"{path}:{number}: this is no line of an unfinished comparison: "
-                "--restart drops the file"
+                f"{path}:{number}: not a line of an unfinished comparison: "
+                "--restart deletes the file"
             ) from None
     return runs
 
@@ -162,7 +179,7 @@ def _check_compared(path: Path, entry: dict[str, Any], compared: dict[str, Any])
     if other:
         raise CheckpointError(
             f"{path} holds an unfinished comparison with other {' and '.join(other)}: repeat that "
-            "command to go on with it, or give --restart to drop it"
+            "command to continue it, or give --restart to delete it"
         )
 
 

@@ -1,7 +1,7 @@
-"""Other packages as entrants of a comparison, set up as their READMEs recommend.
+"""Other packages in a comparison, configured as their READMEs recommend.
 
-Each peer is trained and asked through its own Python package (extra `peers`), on the features that
-our methods get, in the form its users would hand them over.
+Each peer is trained and queried through its own Python package (extra `peers`), on the same
+features as the methods, in the form that its documentation uses.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from labelspace.ranking import Ranking
 
 
 class Peer(Protocol):
-    """What a comparison needs of a peer; `directory` is where it may write."""
+    """The interface of a peer; `directory` is where it may write."""
 
     params: dict[str, Any]
 
     def __init__(self, directory: Path, seed: int) -> None: ...
     def prepare(self, X: csr_matrix, Y: csr_matrix) -> None:
-        """Bring training data into the peer's form; not timed."""
+        """Convert the training data to the peer's form; not timed."""
 
     def fit(self) -> None: ...
-    def questions(self, X: csr_matrix) -> Any:
-        """Test rows in the form the peer takes; not timed. Indexable by row or slice."""
+    def queries(self, X: csr_matrix) -> Any:
+        """Return test rows in the peer's form, which can be sliced; not timed."""
 
-    def predict(self, questions: Any, k: int) -> list[list[tuple[int, float]]]: ...
+    def predict(self, queries: Any, k: int) -> list[list[tuple[int, float]]]: ...
     def saved(self) -> Path:
-        """Where the model lies on disk."""
+        """Return the path of the saved model."""
 
 
 class OmikujiPeer:
@@ -66,7 +66,7 @@ class OmikujiPeer:
     def fit(self) -> None:
         self.model = self.omikuji.Model.train_on_data(str(self.data), self.hyper_param)
 
-    def questions(self, X: csr_matrix) -> list[list[tuple[int, float]]]:
+    def queries(self, X: csr_matrix) -> list[list[tuple[int, float]]]:
         indices, values = X.indices.tolist(), X.data.tolist()
         return [
             list(zip(indices[start:stop], values[start:stop], strict=True))
@@ -74,9 +74,9 @@ class OmikujiPeer:
         ]
 
     def predict(
-        self, questions: list[list[tuple[int, float]]], k: int
+        self, queries: list[list[tuple[int, float]]], k: int
     ) -> list[list[tuple[int, float]]]:
-        return [self.model.predict(pairs, top_k=k) for pairs in questions]
+        return [self.model.predict(pairs, top_k=k) for pairs in queries]
 
     def saved(self) -> Path:
         place = self.directory / "omikuji-model"
@@ -106,14 +106,14 @@ class NapkinXCPeer:
 
     def fit(self) -> None:
         self.model.fit(self.X, self.Y)
-        self.model.load()  # the first question would load it otherwise
+        self.model.load()  # otherwise the first query would load it
 
-    def questions(self, X: csr_matrix) -> csr_matrix:
+    def queries(self, X: csr_matrix) -> csr_matrix:
         return X
 
-    def predict(self, questions: csr_matrix, k: int) -> list[list[tuple[int, float]]]:
-        answers: list[list[tuple[int, float]]] = self.model.predict_proba(questions, top_k=k)
-        return answers
+    def predict(self, queries: csr_matrix, k: int) -> list[list[tuple[int, float]]]:
+        found: list[list[tuple[int, float]]] = self.model.predict_proba(queries, top_k=k)
+        return found
 
     def saved(self) -> Path:
         return self.place
@@ -130,24 +130,26 @@ WITHOUT_SEED = ("omikuji", "omikuji-bonsai")  # their figures differ from run to
 
 
 def make_peer(name: str, directory: Path, seed: int = 0) -> Peer:
+    """Return a new peer; raise ParameterError if there is none of this name."""
     check_peer_name(name)
     return PEERS[name](directory, seed)
 
 
 def check_peer_name(name: str) -> None:
+    """Raise ParameterError if there is no peer of this name."""
     if name not in PEERS:
         raise ParameterError(unknown(name, "peer", PEERS))
 
 
 def as_ranking(answers: list[list[tuple[int, float]]], k: int) -> Ranking:
-    """A peer's lists of (label, score) as a Ranking."""
+    """Return a peer's lists of (label, score) as a Ranking."""
     ranking = Ranking.empty(len(answers), k)
     for row, answer in enumerate(answers):
         for place, (label, score) in enumerate(answer[:k]):
             ranking.labels[row, place] = label
             ranking.scores[row, place] = score
     if not np.isfinite(ranking.scores).all():
-        raise LabelspaceError("the peer answered with a score that is no number")
+        raise LabelspaceError("the peer returned a score that is not a number")
     return ranking
 
 

@@ -1,13 +1,18 @@
-"""A comparison as one self-contained HTML page: no script, nothing fetched."""
+"""The report of a comparison as files: JSON, and an HTML page without scripts or links."""
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from math import floor, log10
+from pathlib import Path
 from typing import Any
 
+from labelspace._core.streams import replacing
 from labelspace.comparison.peers import WITHOUT_SEED
+from labelspace.errors import DataError
 
 _STYLE = """
 * { box-sizing: border-box; }
@@ -49,8 +54,55 @@ BAND_METRICS = ("P@1", "recall@5", "nDCG@5", "coverage@5")
 _Entrants = Sequence[Mapping[str, Any]]
 
 
+def check_report_file(target: Path | None) -> None:
+    """Raise DataError if the file cannot be written, before anything is run."""
+    if target is None or (target.exists() and not target.is_file() and not target.is_dir()):
+        return  # a device or FIFO is written into
+    if target.is_dir():
+        raise DataError("this is a directory, expected a file", path=target)
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path=target) from None
+
+
+def write_report(
+    report: Mapping[str, Any], json_file: Path | None, html_file: Path | None = None
+) -> None:
+    """Write the report of `compare` to files.
+
+    Parameters
+    ----------
+    report : mapping
+        What `compare` returned.
+    json_file, html_file : Path or None
+        The files to write, as JSON and as a page; None writes none.
+    """
+    if json_file is not None:
+        with replacing(json_file) as file:
+            file.write(json.dumps(report, indent=2).encode())
+    if html_file is not None:
+        title = report["data"].get("name", "comparison")
+        with replacing(html_file) as file:
+            file.write(comparison_page(report, title=title).encode())
+
+
 def comparison_page(report: Mapping[str, Any], title: str) -> str:
-    """Return the report of `compare` as a page for a browser."""
+    """Return the report of `compare` as an HTML page.
+
+    Parameters
+    ----------
+    report : mapping
+        What `compare` returned.
+    title : str
+        The title of the page.
+
+    Returns
+    -------
+    str
+        The page, which needs no other file.
+    """
     entrants = [each for each in report["entrants"] if "error" not in each]
     parts = [
         f"<p>{_data_sentence(report['data'])}</p>",
@@ -93,18 +145,18 @@ def percent(value: float | None) -> str:
 def with_deviation(
     entrant: Mapping[str, Any], key: str, form: Callable[[Any], str] = percent
 ) -> str:
-    """Return a figure of an entrant, with its standard deviation if it ran several times."""
+    """Return a figure of a system, with its standard deviation over several runs."""
     shown, deviation = form(entrant.get(key)), entrant.get("std", {}).get(key)
     return shown if deviation is None else f"{shown} ± {form(deviation)}"
 
 
 def runs_sentence(report: Mapping[str, Any]) -> str:
-    """Say what the figures are means of."""
+    """Return a sentence on the runs that the figures come from."""
     seeds = report["settings"]["seeds"]
     if len(seeds) == 1:
-        return f"One run per entrant, seed {seeds[0]}."
+        return f"One run per system, seed {seeds[0]}."
     return (
-        f"Mean ± sample standard deviation (n - 1) over {len(seeds)} runs per entrant, "
+        f"Mean ± sample standard deviation (n - 1) over {len(seeds)} runs per system, "
         f"seeds {', '.join(map(str, seeds))}."
     )
 
@@ -165,7 +217,7 @@ def _propensity_note(report: Mapping[str, Any]) -> str:
 
 
 def _bands(entrants: _Entrants, data: Mapping[str, Any]) -> str:
-    """Figures of frequent and rare labels; nothing where entrants have none."""
+    """Return tables of frequent and rare labels; nothing where no system has such figures."""
     names = [band for band in BANDS if any(band in each.get("bands", {}) for each in entrants)]
     if not names:
         return ""
@@ -216,8 +268,8 @@ def _machine_note(report: Mapping[str, Any]) -> str:
     return (
         f'<p class="note">{escape(report["date"][:16].replace("T", " "))} UTC; '
         f"{machine['cores']} cores ({escape(machine['processor'])}), {machine['memory_gb']} GB, "
-        f"Python {escape(machine['python'])}; {escape(versions)}. Each entrant ran in a process of "
-        f"its own, on {escape(how)}{'; peers are grey' if peers else ''}.</p>"
+        f"Python {escape(machine['python'])}; {escape(versions)}. Each system ran in its own "
+        f"process, on {escape(how)}{'; peers are grey' if peers else ''}.</p>"
     )
 
 

@@ -1,4 +1,4 @@
-"""One run of one entrant, in a process of its own that never outlives this one."""
+"""One run of a comparison, in a process that ends with this one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from labelspace.errors import LabelspaceError
 
 
 def run(job: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Run the job and return its figures; see `labelspace.comparison.entrant`.
-
-    folder  where the process may write
-    """
+    """Run the job in a process that may write to `folder`, and return its figures."""
     with tempfile.TemporaryDirectory(dir=folder) as own:
         (Path(own) / "job.json").write_text(json.dumps(job), encoding="utf-8")
         _in_own_process(Path(own))
@@ -30,7 +27,7 @@ def run(job: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _in_own_process(folder: Path) -> None:
     command = [sys.executable, "-m", "labelspace.comparison.entrant", str(folder)]
-    # The other process ends when its standard input does: with this one, however that ends.
+    # The other process ends when its standard input is closed, however this one ends.
     reading, writing = os.pipe()
     try:
         ended = subprocess.run(

@@ -103,7 +103,9 @@ class RowParser:
         if self.require_labels and self.present.isdisjoint((*columns.labels, *columns.path)):
             wanted = columns.labels[0] if columns.labels else "labels"
             near = hint(wanted, self.present)
-            raise self._error(f"there is no label column {wanted!r}{near} Name yours with --label.")
+            raise self._error(
+                f"there is no label column {wanted!r}{near} Name yours with --label-columns."
+            )
 
     def require_named(self) -> None:
         """Raise if a column that the user named has not been seen."""
@@ -129,7 +131,7 @@ class RowParser:
         wanted = self.columns.text[0] if self.columns.text else "text"
         near = hint(wanted, self.present)
         raise self._error(
-            f"there is neither a text column {wanted!r} nor numbers{near} Name yours with --text."
+            f"there is neither a text column {wanted!r} nor numbers{near} Name yours with --text-columns."
         )
 
     def separator_advice(self, column: str, mark: str) -> str:
@@ -137,7 +139,7 @@ class RowParser:
         if column in self.columns.path:
             return f"if it separates levels, add --path-separator {mark!r}"
         if mark == PATH_JOINT:
-            return f"if they are category paths, read them with --path {column}"
+            return f"if they are category paths, read them with --path-columns {column}"
         return f"if it separates labels, add --label-separator {mark!r}"
 
     @property

@@ -1,1 +1,1 @@
-"""Pictures of what a model knows of its labels: a map of its space, or its label tree as a page."""
+"""Maps of a model's labels: its label space as a page or picture, or its label tree as a page."""

@@ -6,24 +6,24 @@ import numpy as np
 
 _STEPS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between rings
 _FEWEST_RINGS = 3
-_WHOLE_DISK = 0.6  # points that reach so far are shown in the whole disk
+_WHOLE_DISK = 0.6  # the whole disk is shown if points lie beyond this radius
 _INSIDE = 0.998  # share of the points that a picture must show
 
 
 def polar(distance: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Points at these hyperbolic distances from the centre, in these directions."""
+    """Return the points at these hyperbolic distances from the centre, in these directions."""
     return np.asarray(np.tanh(0.5 * distance) * np.exp(1j * angle))
 
 
 def translate(points: np.ndarray, centre: np.ndarray | complex) -> np.ndarray:
-    """The isometry that brings `centre` to 0, applied to the points."""
+    """Apply to the points the isometry that maps `centre` to 0."""
     return np.asarray((points - centre) / (1.0 - np.conj(centre) * points))
 
 
 def geodesics(start: np.ndarray, end: np.ndarray, n_points: int) -> np.ndarray:
-    """(m, n_points) points along the geodesic from each start to each end.
+    """Return (m, n_points) points along the geodesic from each start to each end.
 
-    Seen from its start a geodesic is a straight line, which is then carried back.
+    With its start moved to 0, a geodesic is a straight line, which is then moved back.
     """
     seen = translate(end, start)
     length = np.abs(seen)
@@ -37,7 +37,7 @@ def _shares(n_points: int) -> np.ndarray:
 
 
 def view_radius(points: np.ndarray) -> float:
-    """How much of the disk a picture has to show: 1 for all of it, less if points keep within."""
+    """Return the radius that a picture shows: 1 for the whole disk, less if points lie inside."""
     if len(points) == 0:
         return 1.0
     reach = float(np.quantile(np.abs(points), _INSIDE))
@@ -45,7 +45,7 @@ def view_radius(points: np.ndarray) -> float:
 
 
 def ring_distances(radius: float) -> np.ndarray:
-    """Round hyperbolic distances from the centre at which rings within `radius` help the eye."""
+    """Return round hyperbolic distances from the centre for rings within `radius`."""
     farthest = 2.0 * np.arctanh(min(radius, 0.995))
     step = next((s for s in reversed(_STEPS) if farthest / s >= _FEWEST_RINGS), None)
     if step is None:  # a tiny map: powers of ten below the smallest step

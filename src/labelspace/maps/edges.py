@@ -1,4 +1,4 @@
-"""The lines of a map: the taxonomy between labels, without nodes that are no labels."""
+"""The edges of a map: the taxonomy among labels, without nodes that are not labels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import numpy as np
 
 
 def label_edges(edges: np.ndarray, n_labels: int) -> np.ndarray:
-    """(m, 2) int32 (label, label above it); nodes from `n_labels` on are passed over on the way up.
+    """Return (m, 2) int32 pairs of label and nearest ancestor that is a label.
 
-    edges  (m, 2) (child, parent), without cycles
+    Parameters
+    ----------
+    edges : (m, 2) array
+        Child and parent, without cycles.
+    n_labels : int
+        Number of labels; nodes from this number on are not labels.
     """
     hidden = edges[edges[:, 0] >= n_labels]
     hidden = hidden[np.argsort(hidden[:, 0], kind="stable")]
@@ -22,17 +27,17 @@ def label_edges(edges: np.ndarray, n_labels: int) -> np.ndarray:
 
 
 def _one_step_up(climbing: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """Each (label, node) once for every parent of the node."""
+    """Return each (label, node) once for every parent of the node."""
     first = np.searchsorted(hidden[:, 0], climbing[:, 1], side="left")
     last = np.searchsorted(hidden[:, 0], climbing[:, 1], side="right")
     counts = last - first
     within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
     parents = hidden[np.repeat(first, counts) + within, 1]
-    # By many ways to the same node a label climbs on once.
+    # A label that reaches a node by several paths is kept once.
     return np.unique(np.column_stack([np.repeat(climbing[:, 0], counts), parents]), axis=0)
 
 
 def most_frequent(edges: np.ndarray, counts: np.ndarray, limit: int) -> np.ndarray:
-    """The `limit` edges whose lower label has the most examples."""
+    """Return the `limit` edges whose child label has the most examples."""
     order = np.argsort(-counts[edges[:, 0]], kind="stable")
     return np.asarray(edges[order[:limit]])

@@ -1,4 +1,4 @@
-"""All that a map shows, as arrays: made once from a model, then written as a page or a picture."""
+"""The content of a label map as arrays, which a page or a picture is made of."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from labelspace.errors import InputError, UnsupportedError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.maps.edges import label_edges
 from labelspace.maps.placing import Near, nearest_labels, place
+from labelspace.methods.descriptions import methods_with
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
@@ -18,18 +19,36 @@ if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
 
 NEAREST = 10  # labels listed for each
-FLAT = "euclidean"  # the geometry of methods that do not say
+
+# The colour of a label is its frequency on a log scale; evenly spaced stops, rare to frequent.
+STOPS = ("#b4c8d4", "#5e9fbb", "#2f6f9f", "#2b3f7e", "#241a4d")
+UNKNOWN = "#5d7f99"  # where no frequencies are known
+SELECTED = "#c2410c"
+INK = "#1c2330"
+QUIET = "#68707f"
+RING = "#e3e7ec"
 
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Labels in the Poincare disk.
+    """Labels as points of the Poincare disk.
 
-    points  complex, inside the unit circle
-    counts  training examples of each label, or None where nobody knows
-    edges   (m, 2) int32: label and the label above it
-    near    the nearest labels in the model's own space
-    notes   on the model, and on how its labels came to the disk
+    Attributes
+    ----------
+    title : str
+        The title of the map.
+    notes : (str, str)
+        Sentences on the model, and on how its label vectors were projected.
+    names : list of str
+        Names of the labels.
+    points : complex array
+        One point per label, inside the unit circle.
+    counts : int array or None
+        Number of training examples per label, if known.
+    edges : (m, 2) int32 array
+        Label and parent label.
+    near : Near
+        The nearest labels in the model's own space.
     """
 
     title: str
@@ -45,21 +64,38 @@ class LabelMap:
 
     @property
     def weights(self) -> np.ndarray:
-        """What goes first where there is not room for all: the counts, or all alike."""
+        """The priority of labels where not all can be shown: their counts, or 0."""
         return np.zeros(len(self), np.int64) if self.counts is None else self.counts
 
 
 def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelMap:
-    """The map of a model.
+    """Compute the map of a model's label space.
 
-    data  examples to count labels in and to take a taxonomy from, where the model keeps none;
-          its first labels are those of the model
+    Parameters
+    ----------
+    tagger : Tagger
+        The model.
+    title : str
+        The title of the map.
+    data : Dataset, optional
+        Labelled examples, read by `Tagger.read`, for label frequencies and a taxonomy that the
+        model does not have.
+
+    Returns
+    -------
+    LabelMap
+        The map; `map_page` and `picture` draw it, `write_map` writes it to a file.
+
+    Raises
+    ------
+    UnsupportedError
+        If the method has no label vectors.
     """
     method, n_labels = tagger.method, len(tagger.label_names)
     vectors = np.asarray(_vectors(method), np.float32)
     if len(vectors) == 0 or not np.isfinite(vectors).all():
         raise InputError("the model has no labels, or label vectors that are not finite")
-    geometry = getattr(method, "geometry", FLAT)
+    geometry = method.space_geometry
     near = nearest_labels(vectors, geometry, min(NEAREST, n_labels - 1))
     points, how = place(vectors, geometry, near.labels)
     return LabelMap(
@@ -74,17 +110,16 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
 
 
 def _model_note(method: Method, geometry: str, vectors: np.ndarray) -> str:
-    space = "" if geometry in (FLAT, method.name) else f", {geometry}"
+    space = "" if geometry in ("euclidean", method.name) else f", {geometry}"
     return f"method {method.name}{space}, {vectors.shape[1]} dimensions, {len(vectors):,} labels"
 
 
 def _vectors(method: Method) -> np.ndarray:
-    vectors = getattr(method, "label_vectors_", None)
-    if vectors is None:
+    if not method.has_space:
         raise UnsupportedError(
-            f"{method.name} puts labels into no space; methods that do: hyperbolic, glas, dxml"
+            f"{method.name} has no label vectors to map; methods that have: {methods_with('map')}"
         )
-    return np.asarray(vectors)
+    return method.label_vectors_
 
 
 def _counts(tagger: Tagger, data: Dataset | None) -> np.ndarray | None:
@@ -102,3 +137,15 @@ def _edges(tagger: Tagger, data: Dataset | None) -> np.ndarray:
     if taxonomy is None:
         return np.empty((0, 2), np.int32)
     return label_edges(taxonomy.edges, len(tagger.label_names))
+
+
+def frequency_levels(counts: np.ndarray) -> np.ndarray:
+    """Return 0 for labels with at most one example, 1 for the most frequent, by the log between."""
+    logs = np.log(np.maximum(counts, 1).astype(np.float64))
+    return np.asarray(logs / max(float(logs.max(initial=0.0)), 1e-9))
+
+
+def frequency_ticks(most: int) -> list[int]:
+    """Return the frequencies beside the colour scale: powers of ten below the largest, and it."""
+    powers = [10**power for power in range(len(str(most))) if 10**power < most / 3]
+    return [*powers, most] if powers else [max(most, 1)]

@@ -1,4 +1,4 @@
-"""Which labels of a map are named, and where the names stand so that none covers another."""
+"""Placement of label names on a map such that none overlaps another."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Box(NamedTuple):
 
 
 class Placed:
-    """Boxes already on the page, found again by the cells they touch."""
+    """Boxes that are placed already, indexed by the cells they touch."""
 
     def __init__(self, page: Box, most: int) -> None:
-        self.page, self.room = page, most
+        self.page, self.left_over = page, most
         self.cells: dict[tuple[int, int], list[Box]] = defaultdict(list)
 
     def first_free(self, choices: Sequence[Box]) -> Box | None:
-        """The first of these places that is free, which is then taken; None if there is none."""
-        return next((box for box in choices if self.room and self._take(box)), None)
+        """Return the first of these boxes that is free and mark it as taken; None if none is."""
+        return next((box for box in choices if self.left_over and self._take(box)), None)
 
     def _take(self, box: Box) -> bool:
         page = self.page
@@ -52,7 +52,7 @@ class Placed:
             return False
         for cell in touched:
             self.cells[cell].append(box)
-        self.room -= 1
+        self.left_over -= 1
         return True
 
 
@@ -63,7 +63,7 @@ def _cells(box: Box) -> Iterable[tuple[int, int]]:
 
 
 def beside(x: float, y: float, width: float, height: float, gap: float) -> Sequence[Box]:
-    """Where a name may stand by its point, best first: right, left, above, below."""
+    """Return the boxes for a name beside its point, best first: right, left, above, below."""
     half = height / 2
     return (
         Box(x + gap, y - half, x + gap + width, y + half),
@@ -76,8 +76,8 @@ def beside(x: float, y: float, width: float, height: float, gap: float) -> Seque
 def on_one_line(name: str) -> str:
     """Return a name without control characters and line breaks, shortened if it is long.
 
-    A path such as "Clothing > Shoes > Sandals" loses its first levels: the last one tells labels
-    apart.
+    A path such as "Clothing > Shoes > Sandals" loses its first levels: the last one distinguishes
+    labels.
     """
     clean = "".join(" " if unicodedata.category(c).startswith("C") else c for c in name)
     clean = " ".join(clean.split())

@@ -1,4 +1,4 @@
-"""A label tree as an HTML page: an outline whose branches open when asked."""
+"""A label tree as an HTML page: an outline with branches that open and close."""
 
 from __future__ import annotations
 
@@ -18,27 +18,43 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.model.tagger import Tagger
 
-_EXAMPLES = 3  # labels that stand for a branch without a name
+_EXAMPLES = 3  # labels shown for a branch without a name
 
 
 def tree_page(tagger: Tagger, title: str, taxonomy: Taxonomy | None = None) -> str:
-    """The tree that the model's method built, its first if it has several, or its taxonomy.
+    """Return the page of a model's label tree.
 
-    taxonomy  over the model's labels, for a model that keeps none
+    Parameters
+    ----------
+    tagger : Tagger
+        The model. The tree is the first one that its method built, or its taxonomy.
+    title : str
+        The title of the page.
+    taxonomy : Taxonomy, optional
+        A taxonomy of the model's labels, for a model that has none.
+
+    Returns
+    -------
+    str
+        The page, which needs no other file.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is neither a tree nor a taxonomy.
     """
     named: dict[int, str] = {}
-    trees = getattr(tagger.method, "trees_", None)
     taxonomy = tagger.taxonomy or taxonomy
-    if trees:
-        tree = trees[0]
+    if tagger.method.has_label_trees:
+        tree = tagger.method.trees_[0]
         what = f"the label tree of method {tagger.method.name}"
     elif taxonomy is not None:
         tree, named = _taxonomy_outline(taxonomy)
         what = "the taxonomy of the labels"
     else:
         raise UnsupportedError(
-            f"{tagger.method.name} builds no label tree, and the model keeps no taxonomy: "
-            "--data TRAIN may bring one"
+            f"{tagger.method.name} builds no label tree, and the model has no taxonomy: give "
+            "training data that have one (--data TRAIN)"
         )
     counts = np.zeros(tree.n_labels, np.int64)
     if tagger.label_counts is not None:
@@ -50,7 +66,7 @@ def tree_page(tagger: Tagger, title: str, taxonomy: Taxonomy | None = None) -> s
 
 
 def _taxonomy_outline(taxonomy: Taxonomy) -> tuple[LabelTree, dict[int, str]]:
-    """The branches with labels in them, and the names of their nodes."""
+    """Return the branches that have labels, and the names of their nodes."""
     whole, nodes = taxonomy_tree(taxonomy)
     kept = whole.label_counts > 0
     kept[0] = True
@@ -62,7 +78,7 @@ def _taxonomy_outline(taxonomy: Taxonomy) -> tuple[LabelTree, dict[int, str]]:
 def packed_tree(
     tree: LabelTree, label_names: list[str], counts: np.ndarray, named: dict[int, str]
 ) -> bytes:
-    """What the page's script reads; `named` holds names of nodes that carry no label."""
+    """Return the data of the page's script; `named` has the names of nodes without a label."""
     names = node_names(tree, label_names, counts, named)
     carried = np.maximum(tree.label, 0)
     arrays = {
@@ -78,7 +94,7 @@ def packed_tree(
 def node_names(
     tree: LabelTree, label_names: list[str], counts: np.ndarray, named: dict[int, str]
 ) -> list[str]:
-    """A node's label, its own name, or the most frequent labels below it."""
+    """Return for each node its label, its own name, or the most frequent labels below it."""
     best: list[list[tuple[int, int]]] = [[] for _ in range(len(tree))]
     for node in range(len(tree) - 1, -1, -1):  # children come behind their parents
         label = int(tree.label[node])

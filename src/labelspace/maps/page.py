@@ -1,7 +1,7 @@
-"""The map as one HTML file that needs nothing else: no server, no network.
+"""The map as one HTML file, which needs no server and no network.
 
-Labels go into it from the most frequent to the rarest. All data, names included, are one base64
-text, so that no name can be taken for markup; the page's policy runs no other script than its own.
+Labels are stored from the most frequent to the rarest. All data, including names, are one base64
+text, so that no name can act as markup; the content security policy allows the page's script only.
 """
 
 from __future__ import annotations
@@ -18,16 +18,25 @@ from importlib.resources import files
 import numpy as np
 from safetensors.numpy import save
 
-from labelspace.maps.colours import INK, QUIET, RING, SELECTED, STOPS, UNKNOWN, levels, ticks
 from labelspace.maps.disk import ring_distances, view_radius
 from labelspace.maps.edges import most_frequent
-from labelspace.maps.label_map import LabelMap
+from labelspace.maps.label_map import (
+    INK,
+    QUIET,
+    RING,
+    SELECTED,
+    STOPS,
+    UNKNOWN,
+    LabelMap,
+    frequency_levels,
+    frequency_ticks,
+)
 
-_FAR = np.iinfo(np.uint16).max  # distances are kept in steps of the largest over this
+_FAR = np.iinfo(np.uint16).max  # distances are stored as multiples of the largest over this
 
 
 def map_page(label_map: LabelMap) -> str:
-    """The map as HTML."""
+    """Return the map as an HTML page that needs no other file."""
     model, how = label_map.notes
     script = ("disk.js", "data.js", "search.js", "paint.js", "map.js")
     texts = {"title": label_map.title, "model": model, "how": how}
@@ -37,9 +46,9 @@ def map_page(label_map: LabelMap) -> str:
 def filled(
     template: str, style: str, scripts: Sequence[str], texts: dict[str, str], data: bytes
 ) -> str:
-    """A template of `page/` with its style, scripts, texts and data in place."""
+    """Return a template of `page/` with its style, scripts, texts and data."""
     looks, does = part(style), "".join(part(name) for name in scripts)
-    # Hashes allow just this style and this script; nothing may be fetched from anywhere.
+    # Hashes allow only this style and this script; nothing may be fetched.
     policy = f"default-src 'none'; style-src '{_hash(looks)}'; script-src '{_hash(does)}'"
     values = {
         **{name: escape(text) for name, text in texts.items()},
@@ -48,12 +57,12 @@ def filled(
         "script": does,
         "data": base64.b64encode(data).decode("ascii"),
     }
-    # In one pass, so that a mark inside a text stays a text.
+    # In one pass, so that a placeholder inside a text is not replaced.
     return re.sub(r"{{(\w+)}}", lambda mark: values[mark[1]], part(template))
 
 
 def part(name: str) -> str:
-    """A file of `page/`."""
+    """Return the content of a file of `page/`."""
     return files("labelspace.maps").joinpath("page", name).read_text(encoding="utf-8")
 
 
@@ -62,7 +71,7 @@ def _hash(text: str) -> str:
 
 
 def packed_map(label_map: LabelMap) -> bytes:
-    """What the page's script reads, frequent labels first: safetensors, gzipped."""
+    """Return the data of the page's script, frequent labels first: safetensors, gzipped."""
     order = np.argsort(-label_map.weights, kind="stable")
     number = np.empty(len(order) + 1, np.int32)
     number[order], number[-1] = np.arange(len(order)), -1  # the pad -1 stays -1
@@ -76,7 +85,7 @@ def packed_map(label_map: LabelMap) -> bytes:
         "rings": ring_distances(radius).tolist(),
         "farthest": farthest,
         "counted": label_map.counts is not None,
-        "ticks": ticks(int(label_map.weights.max(initial=1))),
+        "ticks": frequency_ticks(int(label_map.weights.max(initial=1))),
         "colours": {
             "stops": STOPS,
             "unknown": UNKNOWN,
@@ -89,7 +98,7 @@ def packed_map(label_map: LabelMap) -> bytes:
     arrays = {
         "points": np.stack([points.real, points.imag], axis=1).astype(np.float32),
         "counts": label_map.weights[order].astype(np.uint32),
-        "levels": levels(label_map.weights[order]).astype(np.float32),
+        "levels": frequency_levels(label_map.weights[order]).astype(np.float32),
         "edges": number[most_frequent(label_map.edges, label_map.weights, len(label_map.edges))],
         "near": number[label_map.near.labels[order]],
         "distances": steps.astype(np.uint16),
@@ -99,5 +108,5 @@ def packed_map(label_map: LabelMap) -> bytes:
 
 
 def json_bytes(value: object) -> np.ndarray:
-    """As an array, to stand among arrays."""
+    """Return a value as an array of JSON bytes, for a safetensors file."""
     return np.frombuffer(json.dumps(value, ensure_ascii=False).encode(), np.uint8)

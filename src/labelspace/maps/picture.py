@@ -1,4 +1,4 @@
-"""The map as a picture, drawn by matplotlib: import this file only where a picture is wanted."""
+"""The map as a picture, drawn by matplotlib, which importing this module requires."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from textwrap import wrap
 import numpy as np
 
 from labelspace.errors import MissingExtraError
-from labelspace.maps.colours import INK, QUIET, RING, STOPS, UNKNOWN, levels, ticks
 from labelspace.maps.disk import geodesics, ring_distances, view_radius
 from labelspace.maps.edges import most_frequent
-from labelspace.maps.label_map import LabelMap
+from labelspace.maps.label_map import (
+    INK,
+    QUIET,
+    RING,
+    STOPS,
+    UNKNOWN,
+    LabelMap,
+    frequency_levels,
+    frequency_ticks,
+)
 from labelspace.maps.names import Box, Placed, beside, on_one_line
 
 try:
@@ -29,7 +37,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(
         f"a map as a picture needs matplotlib ({error}): pip install 'labelspace[plots]'; "
-        "one as a page (.html) does without"
+        "a page (.html) needs no matplotlib"
     ) from None
 
 _INCHES, _DOTS = (10.0, 11.0), 200
@@ -43,7 +51,7 @@ _SHADES = LinearSegmentedColormap.from_list("frequency", STOPS)
 
 
 def picture(label_map: LabelMap) -> bytes:
-    """The map as a PNG file."""
+    """Return the map as a PNG file."""
     figure = Figure(figsize=_INCHES, dpi=_DOTS, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     radius = view_radius(label_map.points)
@@ -57,7 +65,7 @@ def picture(label_map: LabelMap) -> bytes:
         drawn.set_clip_path(outline)
     _write_margins(figure, label_map, radius)
     with warnings.catch_warnings():
-        # Names in a script that the font lacks come out as boxes: no reason to warn or to stop.
+        # Letters that the font lacks are drawn as boxes, without a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         _write_names(axes, label_map, radius, _Widths(canvas))
         file = BytesIO()
@@ -66,7 +74,7 @@ def picture(label_map: LabelMap) -> bytes:
 
 
 def _draw_rings(axes: Axes, radius: float) -> None:
-    """Round distances from the centre."""
+    """Draw circles at round distances from the centre."""
     circle = np.exp(1j * np.linspace(0.0, 2 * np.pi, 361))
     for distance in ring_distances(radius):
         ring = np.tanh(0.5 * distance) * circle
@@ -99,7 +107,7 @@ def _draw_edges(axes: Axes, label_map: LabelMap) -> Iterator[Artist]:
 
 def _draw_points(axes: Axes, label_map: LabelMap) -> Artist:
     order = np.argsort(label_map.weights, kind="stable")  # frequent ones on top
-    level = levels(label_map.weights[order])
+    level = frequency_levels(label_map.weights[order])
     few = float(np.clip(3.0 - 0.5 * np.log10(max(len(label_map), 10)), 0.6, 2.5))
     points = label_map.points[order]
     return axes.scatter(
@@ -113,10 +121,10 @@ def _draw_points(axes: Axes, label_map: LabelMap) -> Artist:
 
 
 def _write_names(axes: Axes, label_map: LabelMap, radius: float, widths: _Widths) -> None:
-    """The most frequent labels first, as long as there is room."""
+    """Write names of the most frequent labels where they overlap no others."""
     order = np.argsort(-label_map.weights, kind="stable")[:_MOST_TRIED]
     order = order[np.abs(label_map.points[order]) <= radius]
-    level, points = levels(label_map.weights), label_map.points[order]
+    level, points = frequency_levels(label_map.weights), label_map.points[order]
     places = axes.transData.transform(np.column_stack([points.real, points.imag]))
     frame = axes.get_window_extent()
     placed = Placed(Box(frame.x0, frame.y0, frame.x1, frame.y1), most=_MOST_NAMES)
@@ -143,7 +151,7 @@ def _write_names(axes: Axes, label_map: LabelMap, radius: float, widths: _Widths
 
 
 class _Widths:
-    """How wide names are, in pixels, from the widths of their letters."""
+    """Widths of names in pixels, summed over their letters."""
 
     def __init__(self, canvas: FigureCanvasAgg) -> None:
         self.renderer, self.font = canvas.get_renderer(), FontProperties(size=10)
@@ -160,27 +168,27 @@ class _Widths:
 
 
 def _write_margins(figure: Figure, label_map: LabelMap, radius: float) -> None:
-    """Title and notes above, the scale of colours below."""
+    """Write the title and notes above, the colour scale below."""
     model, how = label_map.notes
     figure.text(0.03, 0.972, on_one_line(label_map.title), fontsize=16, color=INK, weight="bold",
                 parse_math=False)  # fmt: skip
     figure.text(0.03, 0.953, model, fontsize=9, color=INK, parse_math=False)
-    said = ["Rings: distance from the centre."]
+    notes = ["Rings: distance from the centre."]
     outside = int((np.abs(label_map.points) > radius).sum())
     if outside:
-        said.append(f"{outside:,} labels lie farther out.")
+        notes.append(f"{outside:,} labels lie farther out.")
     if len(label_map.edges):
-        said.append("Lines: the taxonomy.")
-    lines = [line for part in (how, " ".join(said)) for line in wrap(part, _CAPTION)]
+        notes.append("Lines: the taxonomy.")
+    lines = [line for part in (how, " ".join(notes)) for line in wrap(part, _CAPTION)]
     figure.text(0.03, 0.014, "\n".join(lines), fontsize=7.5, color=QUIET, linespacing=1.5)
     if label_map.counts is None:
         return
     scale = figure.add_axes(_SCALE, xlim=(0, 1), yticks=[])
     scale.imshow(np.linspace(0, 1, 256)[None], aspect="auto", cmap=_SHADES, extent=(0, 1, 0, 1))
-    marks = ticks(int(label_map.counts.max(initial=1)))
+    marks = frequency_ticks(int(label_map.counts.max(initial=1)))
     where = np.log(marks) / max(np.log(marks[-1]), 1e-9)
     scale.set_xticks(where, [f"{mark:,}" for mark in marks])
     scale.tick_params(length=2, width=0.5, labelsize=7, colors=QUIET, pad=2)
-    scale.set_title("training examples of a label", fontsize=7.5, color=QUIET, loc="left", pad=3)
+    scale.set_title("training examples per label", fontsize=7.5, color=QUIET, loc="left", pad=3)
     for side in scale.spines.values():
         side.set_visible(False)

@@ -45,6 +45,8 @@ from labelspace.ranking import Ranking
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
+    from labelspace.labels.tree import LabelTree
+    from labelspace.methods.explanation import LabelExplanation
     from labelspace.runs.callbacks import Callback
 
 
@@ -68,12 +70,16 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     parameters: ClassVar[Mapping[str, Parameter]] = {}
     can_update: ClassVar[bool] = False  # whether `_partial_fit` is there
     can_rerank: ClassVar[bool] = False  # whether `_rerank` is there
+    can_explain: ClassVar[bool] = False  # whether `explain` is there
+    has_space: ClassVar[bool] = False  # whether labels have vectors: `label_vectors_`
+    has_label_trees: ClassVar[bool] = False  # whether `fit` builds label trees: `trees_`
     needs_label_names: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
     full_precision: ClassVar[tuple[str, ...]] = ()  # arrays of the state that 16 bits would spoil
 
     params_: SimpleNamespace
     n_features_in_: int
     n_labels_: int
+    trees_: list[LabelTree]  # of methods with `has_label_trees`
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Build the constructor and the docstring's section on parameters."""
@@ -177,6 +183,25 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         from labelspace.metrics.ranking import measure
 
         return measure("P@1", self.predict(X, 1), Y) / 100.0
+
+    def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
+        """Return the k strongest features, labels and training examples for a label of one row."""
+        del X, label, k
+        raise UnsupportedError(f"{self.name} does not support explain")
+
+    @property
+    def label_vectors_(self) -> np.ndarray:
+        """The vector of each label, (labels, dimensions)."""
+        raise UnsupportedError(f"{self.name} has no label vectors")
+
+    @property
+    def space_geometry(self) -> str:
+        """The geometry that `label_vectors_` lie in: euclidean, spherical or hyperbolic."""
+        return "euclidean"
+
+    def absent_members(self) -> str:
+        """Return the names of members that are left out as their package is not installed."""
+        return ""
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         """Learn anew from these examples, which hold those of `fit` and of its validation cut.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
 
-from labelspace.methods.registry import method_class
+from labelspace.methods.registry import HOMES, method_class, method_names
 
 if TYPE_CHECKING:
     from labelspace.methods.base import Method
@@ -33,8 +34,8 @@ class Description:
         return cls(
             method.summary,
             update=method.can_update,
-            explain=hasattr(method, "explain"),
-            map=hasattr(method, "label_vectors_"),
+            explain=method.can_explain,
+            map=method.has_space,
         )
 
 
@@ -80,3 +81,34 @@ _DECLARED = {
 def describe(name: str) -> Description:
     """Return what is known of a method; imports only the class of one from outside the package."""
     return _DECLARED.get(name) or Description.of(method_class(name))
+
+
+def methods_with(capability: Literal["update", "explain", "map"]) -> str:
+    """Return the names of the installed methods that have a capability, for a sentence."""
+    return ", ".join(
+        name
+        for name in method_names()
+        if getattr(describe(name), capability) and is_installed(describe(name))
+    )
+
+
+def is_installed(method: Description) -> bool:
+    """Return whether the extra that the method needs is installed; every extra brings torch."""
+    needed = () if method.package is None else (method.package, "torch")
+    return all(find_spec(package) is not None for package in needed)
+
+
+def is_available(class_name: str) -> bool:
+    """Return whether a public class can be imported; True for what is not a method."""
+    name = _method_of(class_name)
+    return name is None or is_installed(describe(name))
+
+
+def extra_of(class_name: str) -> str | None:
+    """Return the extra that the class of a method needs; None for what is not a method."""
+    name = _method_of(class_name)
+    return None if name is None else describe(name).extra
+
+
+def _method_of(class_name: str) -> str | None:
+    return next((name for name, home in HOMES.items() if home.endswith(f":{class_name}")), None)

@@ -1,4 +1,4 @@
-"""Why a label was given: what pushed its score, and what lies near in the space."""
+"""Explanations of a label by numbers: contributions of features, similar labels and examples."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from labelspace.methods.base import Method
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """Pairs of a number and how much it counts, strongest first.
+class LabelExplanation:
+    """The strongest features, labels and training examples for a label of one example.
 
-    label     the label that is explained
-    features  input features, and by how much the label's score falls without them
-    labels    the labels closest to it in the space, and their cosines
-    examples  rows of the training data closest to the example, and their cosines; those of later
-              `partial_fit`s are counted on
-    labelled  the labels of each of these examples
+    Attributes
+    ----------
+    label : int
+        The explained label.
+    features : list of (int, float)
+        Input features, and by how much the label's score falls without each.
+    labels : list of (int, float)
+        The most similar labels, and their cosine similarities.
+    examples : list of (int, float)
+        The closest rows of the training data, and their cosine similarities; rows of later
+        `partial_fit` calls are numbered after those of `fit`.
+    labelled : list of list of int
+        The labels of each of these examples.
     """
 
     label: int
@@ -34,13 +41,13 @@ class Explanation:
 
     @property
     def carriers(self) -> list[int]:
-        """Which of the examples carry the label."""
+        """The rows of the examples that have the label."""
         pairs = zip(self.examples, self.labelled, strict=True)
         return [row for (row, _), labels in pairs if self.label in labels]
 
 
 def checked_example(model: Method, X: Any, label: int) -> csr_matrix:
-    """X as the one example whose label is explained."""
+    """Return X as CSR; raise InputError if it is not one row or there is no such label."""
     X = as_csr(checked_features(X, model.n_features_in_))
     if X.shape[0] != 1:
         raise InputError(f"X has {X.shape[0]} rows: one example is explained at a time")
@@ -52,7 +59,7 @@ def checked_example(model: Method, X: Any, label: int) -> csr_matrix:
 def pushes(
     X: csr_matrix, raw_score: Callable[[csr_matrix], np.ndarray], k: int
 ) -> list[tuple[int, float]]:
-    """The score with all features less the score without each: right for any model."""
+    """Return the k largest differences between the score and the score without a feature."""
     if X.nnz == 0:
         return []
     without = csr_matrix(
@@ -66,7 +73,7 @@ def pushes(
 
 
 def alike(weights: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
-    """The labels whose sparse weights, one row each, point the most in the label's direction."""
+    """Return the k labels whose weights, rows of a sparse matrix, have the largest cosine."""
     rows = unit_rows(weights)
     cosines = np.asarray((rows @ rows[label].T).todense()).ravel()
     cosines[label] = 0.0
@@ -75,5 +82,5 @@ def alike(weights: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
 
 
 def pairs(numbers: np.ndarray, weights: np.ndarray) -> list[tuple[int, float]]:
-    """Numbers and their weights as plain pairs, without the padding -1."""
+    """Return numbers and their weights as pairs, without the padding -1."""
     return [(int(n), float(w)) for n, w in zip(numbers, weights, strict=True) if n >= 0]

@@ -31,7 +31,7 @@ from labelspace.data.dataset import Features
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.defaults import autos, resolve_shared
-from labelspace.methods.explanation import Explanation, alike, checked_example, pushes
+from labelspace.methods.explanation import LabelExplanation, alike, checked_example, pushes
 from labelspace.methods.parameters import (
     AUTO,
     METRIC,
@@ -61,6 +61,7 @@ class Linear(Method):
     """A sparse linear classifier a label."""
 
     name: ClassVar[str] = "linear"
+    can_explain: ClassVar[bool] = True
     summary: ClassVar[str] = "one-vs-all linear classifiers, hard negatives where labels are many"
     can_rerank: ClassVar[bool] = True
 
@@ -189,7 +190,7 @@ class Linear(Method):
         self._check_fitted()
         return self.ranker_.score(as_csr(checked_features(X, self.n_features_in_)), candidates)
 
-    def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
+    def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
         """Which features speak for the label, and which labels have weights like it."""
         self._check_fitted()
         X = checked_example(self, X, label)
@@ -197,7 +198,7 @@ class Linear(Method):
         def score(rows: csr_matrix) -> np.ndarray:
             return self.ranker_.score(rows, np.full((rows.shape[0], 1), label))[:, 0]
 
-        return Explanation(label, pushes(X, score, k), self.alike(label, k), [], [])
+        return LabelExplanation(label, pushes(X, score, k), self.alike(label, k), [], [])
 
     def alike(self, label: int, k: int) -> list[tuple[int, float]]:
         """The labels whose weights are most like the label's, and their cosines."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from labelspace.methods.base import Method
 
 # name -> where its class lives: modules are imported only when the method is asked for.
-_HOMES = {
+HOMES = {
     "most-common": "labelspace.methods.baselines:MostCommon",
     "random": "labelspace.methods.baselines:Random",
     "dxml": "labelspace.methods.dxml:DXML",
@@ -30,7 +30,7 @@ _registered: dict[str, type[Method]] = {}
 
 
 def method_names() -> list[str]:
-    return sorted({*_HOMES, *_registered})
+    return sorted({*HOMES, *_registered})
 
 
 def method_class(name: str) -> type[Method]:
@@ -41,9 +41,9 @@ def method_class(name: str) -> type[Method]:
         )
     if name in _registered:
         return _registered[name]
-    if name not in _HOMES:
+    if name not in HOMES:
         raise UnknownMethodError(unknown(name, "method", method_names()))
-    module, _, cls = _HOMES[name].partition(":")
+    module, _, cls = HOMES[name].partition(":")
     try:
         found: type[Method] = getattr(import_module(module), cls)
     except ModuleNotFoundError as error:

@@ -1,1 +1,1 @@
-"""What users keep: the Tagger, how it is trained, saved and evaluated."""
+"""The Tagger: training, saving, prediction, evaluation, explanation and updates."""

@@ -1,4 +1,4 @@
-"""All figures of a model on labelled data, as `labelspace evaluate` prints them."""
+"""Evaluation of a model on labelled data, as `labelspace evaluate` prints it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def evaluate_model(
     threshold: float | None,
     levels: bool,
 ) -> dict[str, Any]:
-    """Return metrics, calibration and the share of unknown labels; the test set fits the model."""
+    """Return metrics, calibration and the share of unknown labels of a set that `read` returned."""
     ks = _checked_ks(ks)
     taxonomy = _taxonomy(tagger, test) if levels else None
-    # A set may be larger than the cut-offs: with a threshold, as many are ranked as `predict` does.
+    # With a threshold there may be more labels than the cut-offs: rank as many as `predict` does.
     ranked = max(ks) if threshold is None else max(*ks, thresholds.RANKED)
     ranking = tagger.predict(test, ranked)
     found = metrics.evaluate(
@@ -61,7 +61,7 @@ def evaluate_model(
             test.labels,
             tagger.label_counts.counts,
             taxonomy,
-            # A threshold, if given, decides on every set; else paths are chosen if there are any.
+            # A threshold, if given, selects the labels; otherwise paths, if examples have one each.
             single_path=threshold is None and bool(tagger.metadata.get("single_path")),
             threshold=by_level.THRESHOLD if threshold is None else threshold,
         )
@@ -71,9 +71,8 @@ def evaluate_model(
 def unknown_labels(tagger: Tagger, test: Dataset) -> dict[str, Any]:
     """Count the labels that the model does not know.
 
-    labels  how many different ones
-    count   in how many pairs of example and label
-    share   of all pairs of example and label, in percent
+    The result has the number of "labels", their "count" of assignments to examples, and the "share"
+    of these in all assignments, in percent.
     """
     unknown = test.labels.indices[test.labels.indices >= len(tagger.label_names)]
     return {
@@ -84,7 +83,7 @@ def unknown_labels(tagger: Tagger, test: Dataset) -> dict[str, Any]:
 
 
 def check_labels(tagger: Tagger, test: Dataset, columns: Columns | None) -> None:
-    """Warn of labels that the model does not know; refuse data of which it knows none."""
+    """Log a warning of labels that the model does not know; raise DataError if it knows none."""
     found = unknown_labels(tagger, test)
     if not found["count"]:
         return
@@ -103,8 +102,8 @@ def check_labels(tagger: Tagger, test: Dataset, columns: Columns | None) -> None
     raise DataError(
         f"the model knows none of the labels{_of_columns(read)}, such as {samples}; its own labels"
         f"{_of_columns((*known.labels, *known.path))} are such as "
-        f"{_quoted(tagger.label_names[:_SAMPLES])}: give the label columns (--label, --path) as in "
-        "training",
+        f"{_quoted(tagger.label_names[:_SAMPLES])}: give the label columns of the training data "
+        "(--label-columns, --path-columns)",
         path=test.source or None,
     )
 
@@ -124,7 +123,7 @@ def _taxonomy(tagger: Tagger, test: Dataset) -> Levels:
     taxonomy = joined([tagger.taxonomy, test.taxonomy], names)
     if taxonomy is None or tagger.label_counts is None:
         raise ParameterError(
-            "--levels needs a taxonomy: --path columns, or hierarchy.tsv beside the data"
+            "--levels needs a taxonomy: --path-columns, or hierarchy.tsv beside the data"
         )
     return Levels.build(taxonomy, names)
 

@@ -1,4 +1,4 @@
-"""Memory is estimated before it is used: an error instead of a killed process."""
+"""Memory of training, estimated before it is used: an error instead of a killed process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labelspace.methods.base import Method
 
 
 def needed_bytes(method: Method, shape: Shape) -> dict[str, int]:
-    """What training will take at its peak, by purpose, the data themselves included."""
+    """Return the peak memory of training by purpose, in bytes, including the data."""
     data = 8 * (shape.feature_nnz + shape.label_nnz) + 16 * shape.points
     params = method.resolve(method.get_params(), shape)
     return {"the data": data, **type(method).memory(shape, params)}
@@ -18,7 +18,7 @@ def needed_bytes(method: Method, shape: Shape) -> dict[str, int]:
 def refuse_if_too_large(method: Method, shape: Shape) -> None:
     """Raise MemoryBudgetError if training would not fit into what is available."""
     parts = needed_bytes(method, shape)
-    # The data are in memory by now.
+    # The data are in memory already.
     needed, free = sum(parts.values()) - parts["the data"], available_bytes()
     if needed > free:
         largest = max(parts, key=lambda part: parts[part])

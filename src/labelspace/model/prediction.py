@@ -1,4 +1,4 @@
-"""Labels for a file of examples, batch by batch, as JSON lines, CSV or Parquet."""
+"""Predictions written to a file batch by batch, as JSON lines, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from labelspace.errors import ParameterError
 from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
-from labelspace.model.tags import Tag
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.tagger import Tag, Tagger
 
 FORMATS = ("jsonl", "csv", "parquet")
 SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another
@@ -36,12 +35,18 @@ _COLUMNS = ("id", "labels", "scores")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The labels of one example.
+class Prediction:
+    """The predicted labels of one example.
 
-    id      as given, or the number of the row, counted from 1
-    levels  its likeliest label per level and per other kind, None where there is none; empty if
-            no path was wanted
+    Attributes
+    ----------
+    id : str
+        As given, or the number of the row, counted from 1.
+    tags : list of Tag
+        The labels, best first.
+    levels : dict
+        The likeliest label per level and per other kind, None where there is none; empty without
+        `likeliest_path`.
     """
 
     id: str
@@ -50,24 +55,24 @@ class Answer:
 
 
 class Paths:
-    """Chooses for each example the likeliest path, and the likeliest label of every other kind."""
+    """The likeliest path of each example, and the likeliest label of every other kind."""
 
     def __init__(self, tagger: Tagger) -> None:
         if tagger.taxonomy is None:
             raise ParameterError(
-                "likeliest path: the model has no taxonomy; train it with --path columns, or with "
+                "likeliest path: the model has no taxonomy; train it with --path-columns, or with "
                 "hierarchy.tsv beside the data"
             )
         self.names = tagger.label_names
         self.levels = Levels.build(tagger.taxonomy, tagger.label_names)
         self.on_path = self.levels.on_path
-        # A kind of labels may be named like a column that is written anyway.
+        # A kind of labels may have the name of a column that is always written.
         self.columns = tuple(
             f"{name} label" if name in _COLUMNS else name for name in self.levels.names
         )
 
     def of(self, ranking: Ranking) -> list[dict[str, str | None]]:
-        """Return a label name or None per level, the root first, without what stands above it."""
+        """Return a label name or None per level, root first, without the names of its parents."""
         chosen = likeliest_paths(ranking, self.levels)
         return [self._named(chosen.indices[start:end]) for start, end in pairwise(chosen.indptr)]
 
@@ -106,21 +111,21 @@ def predict_file(
     likeliest_path: bool,
     on_batch: Callable[[int], None],
 ) -> int:
-    """Write the answers for all batches and return how many there are."""
+    """Write the predictions for all batches and return the number of examples."""
     paths = Paths(tagger) if likeliest_path else None
     separator = tagger.columns.label_separator or SEPARATOR
     kind = checked_format(out, format)
     done = 0
     with _opened(out) as stream, _writer(kind, stream, paths, separator) as writer:
         for batch in batches:
-            writer.write(list(_answers(tagger, batch, done, k, least, paths)))
+            writer.write(list(_predictions(tagger, batch, done, k, least, paths)))
             done += len(batch)
             on_batch(done)
     return done
 
 
 def checked_format(out: str | Path | None, format: str | None) -> str:
-    """Return the format to write: as given, or by the name of the file, or JSON lines."""
+    """Return the format to write: the given one, or by the name of the file, or JSON lines."""
     if format is not None and format not in FORMATS:
         raise ParameterError(f"format={format!r}: expected one of {', '.join(FORMATS)}")
     name = "" if out is None else Path(out).name.lower()
@@ -131,9 +136,9 @@ def checked_format(out: str | Path | None, format: str | None) -> str:
     return found
 
 
-def _answers(
+def _predictions(
     tagger: Tagger, batch: Dataset, before: int, k: int, least: float, paths: Paths | None
-) -> Iterator[Answer]:
+) -> Iterator[Prediction]:
     ranking = tagger.predict(batch, k if paths is None else max(k, RANKED_FOR_PATHS))
     levels: Iterable[dict[str, str | None]] = ({} for _ in range(len(batch)))
     if paths is not None:
@@ -142,12 +147,12 @@ def _answers(
     ids = batch.ids if batch.ids is not None else [""] * len(batch)
     named = tagger.to_tags(ranking, least)
     for row, (given, tags, chosen) in enumerate(zip(ids, named, levels, strict=True), before + 1):
-        yield Answer(str(given or row), tags, chosen)
+        yield Prediction(str(given or row), tags, chosen)
 
 
 @contextmanager
 def _opened(out: str | Path | None) -> Iterator[IO[bytes]]:
-    """Open a file that appears under its name only when it is whole, or standard output."""
+    """Open a file that gets its name only when it is complete, or standard output."""
     if out is not None:
         with replacing(out) as stream:
             yield stream
@@ -158,7 +163,7 @@ def _opened(out: str | Path | None) -> Iterator[IO[bytes]]:
 
 
 class _TextOnly(io.RawIOBase):
-    """Standard output of a notebook, which takes text alone."""
+    """Binary stream on the standard output of a notebook, which takes text only."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
@@ -172,7 +177,7 @@ class _TextOnly(io.RawIOBase):
 
 
 class _Writer(Protocol):
-    def write(self, answers: list[Answer]) -> None: ...
+    def write(self, predictions: list[Prediction]) -> None: ...
 
 
 @contextmanager
@@ -193,16 +198,17 @@ class _JsonLines:
     def __init__(self, stream: IO[bytes], paths: Paths | None) -> None:
         self.stream, self.paths = stream, paths
 
-    def write(self, answers: list[Answer]) -> None:
-        for answer in answers:
+    def write(self, predictions: list[Prediction]) -> None:
+        for prediction in predictions:
             record: dict[str, Any] = {
-                "id": answer.id,
+                "id": prediction.id,
                 "labels": [
-                    {"name": tag.name, "score": round(tag.score, _DIGITS)} for tag in answer.tags
+                    {"name": tag.name, "score": round(tag.score, _DIGITS)}
+                    for tag in prediction.tags
                 ],
             }
             if self.paths is not None:
-                record |= self.paths.split(answer.levels)
+                record |= self.paths.split(prediction.levels)
             line = plain_json(json.dumps(record, ensure_ascii=False))
             self.stream.write(f"{line}\n".encode())
         self.stream.flush()
@@ -213,15 +219,15 @@ class _Csv:
         self.stream, self.separator = stream, separator
         self._write([[*_COLUMNS, *(() if paths is None else paths.columns)]])
 
-    def write(self, answers: list[Answer]) -> None:
+    def write(self, predictions: list[Prediction]) -> None:
         self._write(
             [
-                answer.id,
-                self._cell([tag.name for tag in answer.tags]),
-                self.separator.join(str(round(tag.score, _DIGITS)) for tag in answer.tags),
-                *(name or "" for name in answer.levels.values()),
+                prediction.id,
+                self._cell([tag.name for tag in prediction.tags]),
+                self.separator.join(str(round(tag.score, _DIGITS)) for tag in prediction.tags),
+                *(name or "" for name in prediction.levels.values()),
             ]
-            for answer in answers
+            for prediction in predictions
         )
 
     def _cell(self, names: list[str]) -> str:
@@ -241,17 +247,17 @@ class _Parquet:
     def __init__(self, file: Any, schema: Any) -> None:
         self.file, self.schema = file, schema
 
-    def write(self, answers: list[Answer]) -> None:
+    def write(self, predictions: list[Prediction]) -> None:
         import pyarrow as pa
 
         rows = [
             {
-                "id": answer.id,
-                "labels": [tag.name for tag in answer.tags],
-                "scores": [tag.score for tag in answer.tags],
-                **answer.levels,
+                "id": prediction.id,
+                "labels": [tag.name for tag in prediction.tags],
+                "scores": [tag.score for tag in prediction.tags],
+                **prediction.levels,
             }
-            for answer in answers
+            for prediction in predictions
         ]
         self.file.write_table(pa.Table.from_pylist(rows, self.schema))
 

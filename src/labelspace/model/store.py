@@ -1,7 +1,7 @@
 """Models on disk: a directory of `model.json`, safetensors and JSON files. Reading runs no code.
 
-A save goes to a temporary sibling, is fsynced and swapped in whole, so a reader sees the old model
-or the new one. Arrays come back as read-only memory maps.
+A model is written to a temporary sibling directory, fsynced and exchanged in one step, so that a
+reader sees the old model or the new one. Arrays are read as read-only memory maps.
 """
 
 from __future__ import annotations
@@ -45,11 +45,16 @@ _ATTEMPTS = 20  # at reading a directory that saves replace again and again
 
 @dataclass
 class Bundle:
-    """What a model directory holds.
+    """The content of a model directory.
 
-    header     facts for `model.json`: method, parameters, versions, metrics
-    arrays     file stem -> arrays, kept as `<stem>.safetensors`
-    documents  file stem -> JSON value, kept as `<stem>.json`
+    Attributes
+    ----------
+    header : dict
+        The content of `model.json`: method, parameters, versions, statistics.
+    arrays : dict of str to arrays by name
+        Arrays by file stem, stored as `<stem>.safetensors`.
+    documents : dict of str to JSON value
+        Values by file stem, stored as `<stem>.json`.
     """
 
     header: dict[str, Any]
@@ -58,7 +63,7 @@ class Bundle:
 
 
 def save(bundle: Bundle, directory: str | Path) -> None:
-    """Write the model whole, or leave what was there; of two saves at once, the last one stays."""
+    """Write a model as a whole or leave what was there; of two concurrent saves, the last stays."""
     target = _resolved(directory)
     try:
         check_target(directory)

@@ -1,4 +1,4 @@
-"""From a file of examples to a Tagger."""
+"""Training of a Tagger on a file, a table in memory or a Dataset."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from labelspace.methods.parameters import is_auto
 from labelspace.methods.registry import method_class
 from labelspace.metrics import thresholds
 from labelspace.model.memory import needed_bytes, refuse_if_too_large
-from labelspace.model.tagger import Source, Tagger, with_labels_first
+from labelspace.model.reading import Source, with_labels_first
+from labelspace.model.tagger import Tagger
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History, curves_of
 from labelspace.runs.progress import ProgressBar, Stages, interactive, progress_bar
 
 logger = logging.getLogger(__name__)
 
-_HELD_OUT = 0.1  # of the training data, where a threshold is wanted and no data are given for it
+_HELD_OUT = 0.1  # share of the training data for choosing a threshold, if no data are given
 
 
 def train(
@@ -45,28 +46,68 @@ def train(
     progress: bool | None = None,
     **params: Any,
 ) -> Tagger:
-    """Train a Tagger; further keywords are parameters of the method.
+    """Train a Tagger.
 
-    source         a file, a DataFrame or list of dictionaries, or a Dataset
-    method         its name, or an instance, whose parameters are used
-    features       how texts become rows: tfidf, chars, hashing, tokens, static, word2vec,
-                   sentences:DIR, a sum such as tfidf+static, or none; None is the method's own way
-    valid          held-out data for early stopping; methods cut their own from the training data
-                   if None
-    threshold_for  also choose a threshold for this goal (see `Tagger.choose_threshold`) on the
-                   held-out data, which are a tenth of the training data if `valid` is None
-    columns        which columns of a table mean what; the model keeps them
-    on_stage       called with a few words on what begins
-    progress       show stages and bars on standard error; None: in terminals and notebooks,
-                   unless `on_stage` is given
+    Parameters
+    ----------
+    source : path, DataFrame, list of dict or Dataset
+        Training examples with labels.
+    method : str or Method, default "fusion"
+        Name of a method, or an instance, whose parameters are used.
+    features : str or TextFeatures, optional
+        Text features: "tfidf", "chars", "hashing", "tokens", "static", "word2vec",
+        "sentences:DIR", a combination such as "tfidf+static", or "none". Default: chosen by the
+        method.
+    valid : path, DataFrame, list of dict or Dataset, optional
+        Held-out data for early stopping. Default: methods hold out part of the training data.
+    threshold_for : str, optional
+        Also choose a threshold for this goal (see `Tagger.choose_threshold`) on the held-out data,
+        which are a tenth of the training data if `valid` is not given.
+    columns : Columns, optional
+        The meaning of the columns of a table; the model keeps them.
+    callbacks : sequence of Callback, optional
+        Notified of progress; see `labelspace.runs.callbacks`.
+    on_stage : callable, optional
+        Called with a few words when a stage begins.
+    progress : bool, optional
+        Show stages and progress bars on standard error. Default: in terminals and notebooks,
+        unless `on_stage` is given.
+    **params
+        Parameters of the method, if `method` is a name.
+
+    Returns
+    -------
+    Tagger
+        The trained model.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read.
+    ParameterError
+        If a parameter is unknown or out of range.
+    MemoryBudgetError
+        If training would need more memory than is available.
+
+    Examples
+    --------
+    >>> import labelspace as ls
+    >>> rows = [
+    ...     {"text": "ripe apple", "labels": ["fruit"]},
+    ...     {"text": "steel hammer", "labels": ["tool"]},
+    ... ] * 4
+    >>> ls.train(rows, method="knn", neighbours=3).tag("ripe apples and an apple", k=1)[0].name
+    'fruit'
+    >>> ls.train(rows, method=ls.KNN(neighbours=3)).method
+    KNN(neighbours=3)
     """
     model = _created(method, params)
     if threshold_for is not None:
         thresholds.check_goal(threshold_for)
     _warn_of_absent_members(model)
     if not (on_stage is None and interactive() if progress is None else progress):
-        tell = on_stage or (lambda _: None)
-        return _train(source, model, features, valid, threshold_for, columns, callbacks, tell)
+        report = on_stage or (lambda _: None)
+        return _train(source, model, features, valid, threshold_for, columns, callbacks, report)
     with progress_bar() as display:
         stages = Stages()
         callbacks = [*callbacks, ProgressBar(display)]
@@ -92,14 +133,14 @@ def _train(
         dataset, held_out = dataset.split(_HELD_OUT, seed=model.get_params().get("seed", 0))
     on_stage("computing features")
     pipeline, X, metadata = _fit_features(dataset, model, features)
-    on_stage("loading libraries, checking memory")  # what is loaded takes longer than the check
+    on_stage("loading libraries, checking memory")  # loading takes longer than the check
     refuse_if_too_large(model, Shape.of(X, dataset.labels))
     on_stage(f"training {model.name}")
     start = time.monotonic()
     model.fit(
         X,
         dataset.labels,
-        # Labels that training never saw cannot be learned and would only blur the stopping rule.
+        # Labels without training examples would only add noise to early stopping.
         valid=None
         if held_out is None
         else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
@@ -126,7 +167,22 @@ def needed_memory(
     columns: Columns | None = None,
     **params: Any,
 ) -> dict[str, int]:
-    """Estimate the bytes that `train` would take at its peak, by purpose."""
+    """Estimate the peak memory of `train`.
+
+    Parameters are those of `train`.
+
+    Returns
+    -------
+    dict of str to int
+        Bytes by purpose.
+
+    Examples
+    --------
+    >>> from labelspace.model.training import needed_memory
+    >>> needed = needed_memory([{"text": "ripe apple", "labels": ["fruit"]}], method="knn")
+    >>> needed["the data"] > 0
+    True
+    """
     model = _created(method, params)
     dataset = _as_dataset(source, columns)
     _, X, _ = _fit_features(dataset, model, features)
@@ -152,18 +208,18 @@ def _created(method: str | Method, params: dict[str, Any]) -> Method:
 
 
 def _warn_of_absent_members(model: Method) -> None:
-    absent = getattr(model, "absent_members", None)  # of combinations of methods
-    if absent is not None and absent():
+    absent = model.absent_members()
+    if absent:
         logger.warning(
             "%s trains without %s, as torch is not installed: pip install 'labelspace[neural]'",
-            *(model.name, absent()),
+            *(model.name, absent),
         )
 
 
 def _fit_features(
     dataset: Dataset, model: Method, features: str | TextFeatures | None
 ) -> tuple[FeaturePipeline, Features, dict[str, Any]]:
-    """The pipeline, the rows it makes of the training data, and how fast it made them."""
+    """Return the pipeline, the rows of the training data, and metadata on the features' speed."""
     chosen = model.text_features() if features is None else features
     pipeline = pipeline_for(dataset, chosen)
     start = time.monotonic()

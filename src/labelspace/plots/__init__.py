@@ -1,1 +1,1 @@
-"""Pictures of training curves and of reliability."""
+"""Training curves and reliability diagrams."""

@@ -1,13 +1,15 @@
-"""Curves of a training run, drawn by matplotlib: import this file only where they are wanted."""
+"""Training curves, drawn by matplotlib, which importing this module requires."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from labelspace.errors import MissingExtraError
-from labelspace.plots.pictures import page_around, picture_file
+from labelspace.errors import LabelspaceError, MissingExtraError
+from labelspace.model import store
+from labelspace.plots.pictures import page_around, picture_file, write_plot
 
 try:
     from matplotlib.axes import Axes
@@ -23,11 +25,11 @@ Curves = Mapping[str, Any]  # see `labelspace.runs.history.curves_of`
 
 _METRICS = {"P": "Precision", "nDCG": "nDCG"}
 _PARTS = {"train": "training data", "valid": "held-out data"}
-_INCHES_A_PANEL = (4.6, 3.4)
+_PANEL_INCHES = (4.6, 3.4)
 
 
 class _Panel(NamedTuple):
-    """What one pair of axes shows: the figures of these names over the epochs, a line each."""
+    """The content of one pair of axes: a line over the epochs for each of these names."""
 
     heading: str
     axis: str
@@ -35,12 +37,87 @@ class _Panel(NamedTuple):
     epochs: Epochs
 
 
-def curves_picture(curves: Curves, title: str, kind: str) -> bytes:
-    """Draw one panel per metric and part, one line per k, as a PNG or SVG file.
+def read_curves(model: str | Path) -> dict[str, Any]:
+    """Read the training curve that `train --history` saved with a model.
 
-    A run that kept no metrics shows its loss and its validation score instead. Members of a method
-    that combines several have panels of their own; of learners in a row the first one is drawn.
+    Parameters
+    ----------
+    model : path
+        The model's directory.
+
+    Returns
+    -------
+    dict
+        The curve, in the form of `labelspace.runs.history.curves_of`.
+
+    Raises
+    ------
+    LabelspaceError
+        If there is no model, or it was trained without `--history`.
     """
+    if not (Path(model) / store.HEADER).exists():
+        raise LabelspaceError(f"there is no model in {model}: give the directory that train wrote")
+    kept = store.load(model).documents.get("history")
+    if kept is None:
+        raise LabelspaceError(
+            f"{model} has no history: train it with --history, by a method trained in epochs"
+        )
+    if not _is_history(kept):
+        raise LabelspaceError(f"{model}: history.json is not a training history of labelspace")
+    return dict(kept)
+
+
+def _is_history(kept: Any, depth: int = 3) -> bool:
+    """Return whether a JSON value is the history of a method, or of its members."""
+    if not isinstance(kept, dict) or not isinstance(kept.get("method"), str) or not depth:
+        return False
+    if "members" in kept:
+        members = kept["members"]
+        some = isinstance(members, list) and len(members) > 0
+        return some and all(_is_history(member, depth - 1) for member in members)
+    epochs = kept.get("epochs")
+    return (
+        isinstance(epochs, list)
+        and len(epochs) > 0
+        and all(isinstance(entry, dict) and "epoch" in entry for entry in epochs)
+        and all(type(figure) in (int, float) for entry in epochs for figure in entry.values())
+    )
+
+
+def write_curves(curves: Curves, out: str | Path, title: str = "") -> None:
+    """Draw a training curve into a file.
+
+    One panel per metric and part of the data, one line per k. A run without metrics shows its loss
+    and its validation score instead. Members of fusion have panels of their own; of an ensemble,
+    the first model is drawn.
+
+    Parameters
+    ----------
+    curves : dict
+        What `read_curves` returned.
+    out : path
+        The file to write: .png, or .html for a page with the figures as a table.
+    title : str, default ""
+        The title.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from labelspace.plots.curves import write_curves
+    >>> epochs = [{"epoch": 1, "loss": 0.7}, {"epoch": 2, "loss": 0.4}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_curves({"method": "glas", "epochs": epochs}, f"{folder}/curves.html")
+    ...     "<td>0.400</td>" in Path(folder, "curves.html").read_text()
+    True
+    """
+    write_plot(
+        out, lambda kind: curves_picture(curves, title, kind), lambda: curves_page(curves, title)
+    )
+
+
+def curves_picture(curves: Curves, title: str, kind: str) -> bytes:
+    """Return the drawn curve as a PNG or SVG file."""
     return picture_file(_curves(curves, title), kind)
 
 
@@ -82,7 +159,7 @@ def _curves(curves: Curves, title: str) -> Figure:
     panels = [panel for run in runs_of(curves) for panel in _panels(*run)]
     columns = min(2, len(panels))
     lines = -(-len(panels) // max(1, columns))
-    width, height = _INCHES_A_PANEL
+    width, height = _PANEL_INCHES
     size = (width * max(1, columns), height * max(1, lines))
     figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(title, parse_math=False)
@@ -92,7 +169,7 @@ def _curves(curves: Curves, title: str) -> Figure:
 
 
 def curves_page(curves: Curves, title: str) -> bytes:
-    """Draw the same as a page of one file: the picture, and the figures as a table per run."""
+    """Return the drawn curve as an HTML page, with the figures as a table per run."""
     tables = "".join(_table(name, epochs) for name, _, epochs in runs_of(curves))
     return page_around(_curves(curves, title), title, tables)
 
@@ -109,7 +186,7 @@ def _table(run: str, epochs: Epochs) -> str:
 
 
 def _kept(epochs: Epochs, beginning: str) -> list[str]:
-    """The names that begin so, in their order; epochs of pretraining may lack them."""
+    """Return the names with this prefix, in order; epochs of pretraining may lack them."""
     names = dict.fromkeys(name for entry in epochs for name in entry)
     return [name for name in names if name.startswith(beginning)]
 

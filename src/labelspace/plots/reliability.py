@@ -1,12 +1,14 @@
-"""The reliability of scores as a picture: share of true labels against score."""
+"""Reliability diagrams: the share of true labels against the score, drawn by matplotlib."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 
 from labelspace.errors import InputError, MissingExtraError
 from labelspace.metrics.reliability import Reliability
-from labelspace.plots.pictures import page_around, picture_file
+from labelspace.plots.pictures import page_around, picture_file, write_plot
 
 try:
     from matplotlib.figure import Figure
@@ -16,14 +18,49 @@ except ImportError as error:
     ) from None
 
 
+def write_reliability(found: Reliability, out: str | Path, title: str = "") -> None:
+    """Draw a reliability diagram into a file, above a histogram of the scores.
+
+    Parameters
+    ----------
+    found : Reliability
+        What `labelspace.metrics.reliability.reliability` returned.
+    out : path
+        The file to write: .png, or .html for a page with the figures as a table.
+    title : str, default ""
+        The title.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from labelspace.metrics.reliability import reliability
+    >>> from labelspace.plots.reliability import write_reliability
+    >>> from labelspace.ranking import Ranking
+    >>> from scipy.sparse import csr_matrix
+    >>> ranking = Ranking(np.array([[0], [1]], np.int32), np.array([[0.9], [0.3]], np.float32))
+    >>> found = reliability(ranking, csr_matrix([[1.0, 0.0], [1.0, 0.0]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_reliability(found, f"{folder}/reliability.html")
+    ...     "<table>" in Path(folder, "reliability.html").read_text()
+    True
+    """
+    write_plot(
+        out,
+        lambda kind: reliability_picture(found, title, kind),
+        lambda: reliability_page(found, title),
+    )
+
+
 def reliability_picture(found: Reliability, title: str, kind: str) -> bytes:
-    """Above, how often labels of a score are true; below, how many have it. PNG or SVG."""
+    """Return the drawn diagram as a PNG or SVG file."""
     return picture_file(_drawn(found, title), kind)
 
 
 def _drawn(found: Reliability, title: str) -> Figure:
     if not found.counts.any():
-        raise InputError("no example is given any label: there are no scores to draw")
+        raise InputError("no label is predicted for any example: there are no scores to draw")
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
     heading = f"{title}\nexpected calibration error {100 * found.ece:.2f} %"
     figure.suptitle(heading, parse_math=False)  # a dollar sign in a title starts no formula
@@ -32,9 +69,9 @@ def _drawn(found: Reliability, title: str) -> Figure:
     filled = found.counts > 0
     left = np.arange(bins)[filled] / bins
     shares.bar(left, found.hits[filled], 1 / bins, align="edge", alpha=0.5, edgecolor="white")
-    shares.plot([0, 1], [0, 1], color="grey", linestyle="--", label="score = share")
+    shares.plot([0, 1], [0, 1], color="grey", linestyle="--", label="perfectly calibrated")
     shares.plot(found.scores[filled], found.hits[filled], marker="o", label="measured")
-    shares.set_ylabel("share that is true")
+    shares.set_ylabel("share of true labels")
     shares.set_ylim(0, 1)
     shares.legend()
     numbers.bar(left, found.counts[filled], 1 / bins, align="edge", alpha=0.5, edgecolor="white")
@@ -48,7 +85,7 @@ def _drawn(found: Reliability, title: str) -> Figure:
 
 
 def reliability_page(found: Reliability, title: str) -> bytes:
-    """The same as a page of one file: the picture, and the figures as a table."""
+    """Return the drawn diagram as an HTML page, with the figures as a table."""
     rows = "".join(
         f"<tr><td>{one['from']:g} to {one['to']:g}</td><td>{one['pairs']:,}</td>"
         f"<td>{one['score']:.3f}</td><td>{one['true']:.3f}</td></tr>\n"

@@ -67,6 +67,7 @@ class DXML(Method):
     """Neighbours in a learned space vote for their labels."""
 
     name: ClassVar[str] = "dxml"
+    has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
     can_update: ClassVar[bool] = True
 

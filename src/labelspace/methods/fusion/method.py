@@ -30,7 +30,7 @@ from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method
-from labelspace.methods.explanation import Explanation, checked_example, pushes
+from labelspace.methods.explanation import LabelExplanation, checked_example, pushes
 from labelspace.methods.fusion.narrow import compact, widened
 from labelspace.methods.fusion.plan import (
     FEW_EXAMPLES,
@@ -66,6 +66,7 @@ class Fusion(Method):
     """A learned combination of methods."""
 
     name: ClassVar[str] = "fusion"
+    can_explain: ClassVar[bool] = True
     summary: ClassVar[str] = "linear, neighbours and a learned space, weighed on held-out examples"
 
     members: str = text(
@@ -290,7 +291,7 @@ class Fusion(Method):
     def _predict(self, X: Features, k: int) -> Ranking:
         return self.combiner_.rank(self._rankings(as_csr(X)), k)
 
-    def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
+    def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
         """Which features speak for the label, and, by the linear weights, which labels are like it.
 
         What a feature pushes is the log odds that the label loses without it; at least so much
@@ -308,7 +309,7 @@ class Fusion(Method):
             return log_odds(np.where(is_label.any(axis=1), found, bound), ROUNDING)
 
         near = next((m.alike(label, k) for m in self.members_ if isinstance(m, Linear)), [])
-        return Explanation(label, pushes(X, odds, k), near, [], [])
+        return LabelExplanation(label, pushes(X, odds, k), near, [], [])
 
     def metadata(self) -> dict[str, Any]:
         weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()

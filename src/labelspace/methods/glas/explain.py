@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.methods.explanation import Explanation, pairs, pushes
+from labelspace.methods.explanation import LabelExplanation, pairs, pushes
 
 if TYPE_CHECKING:
     from labelspace.methods.glas.method import GLaS
 
 
-def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> Explanation:
+def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> LabelExplanation:
     """Explain one label of the one example X by the space that both lie in."""
     examples: list[tuple[int, float]] = []
     labelled: list[list[int]] = []
@@ -24,7 +24,7 @@ def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> Explanation:
         labelled = [voters.Y[row].indices.tolist() for row, _ in examples]
     wanted = np.array([label])
     by_features = pushes(X, lambda rows: model.logits(rows, wanted)[:, 0], k)
-    return Explanation(label, by_features, _near(model, label, k), examples, labelled)
+    return LabelExplanation(label, by_features, _near(model, label, k), examples, labelled)
 
 
 def _near(model: GLaS, label: int, k: int) -> list[tuple[int, float]]:

@@ -37,7 +37,7 @@ from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
-from labelspace.methods.explanation import Explanation, checked_example
+from labelspace.methods.explanation import LabelExplanation, checked_example
 from labelspace.methods.glas.defaults import resolve
 from labelspace.methods.glas.explain import explain
 from labelspace.methods.glas.objective import BatchObjective
@@ -75,6 +75,8 @@ class GLaS(Method):
     """Examples and labels in one space, ranked by inner product."""
 
     name: ClassVar[str] = "glas"
+    can_explain: ClassVar[bool] = True
+    has_space: ClassVar[bool] = True
     can_update: ClassVar[bool] = True
     summary: ClassVar[str] = "neural embedding with a label-graph regulariser, inner-product search"
 
@@ -357,7 +359,7 @@ class GLaS(Method):
         z = self.embed(X)
         return Ranking(*self.blend_.rank(z, self._queries(z), k))
 
-    def explain(self, X: Any, label: int, k: int = 5) -> Explanation:
+    def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
         """Why the one example X is given the label, or how far it is from it."""
         self._check_fitted()
         return explain(self, checked_example(self, X, label), label, k)

@@ -79,6 +79,7 @@ class HierarchicalXC(Method):
     """A classifier at every edge of a label tree; labels are ranked by the probability of paths."""
 
     name: ClassVar[str] = "hierarchicalxc"
+    has_label_trees: ClassVar[bool] = True
     summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
 
     tree: str = choice(

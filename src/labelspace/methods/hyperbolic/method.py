@@ -70,6 +70,7 @@ class Hyperbolic(Method):
     """Examples and labels in the Poincare ball; near training examples vote."""
 
     name: ClassVar[str] = "hyperbolic"
+    has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "examples and labels in the Poincare ball, near examples vote"
     # At the rim of the ball, 16 bits would push points out of it.
     full_precision: ClassVar[tuple[str, ...]] = ("points", "labels", "centres")
@@ -415,6 +416,10 @@ class Hyperbolic(Method):
     def label_vectors_(self) -> np.ndarray:
         """The labels' points in the first learner's space, (labels, dim)."""
         return self.spaces_[0].label_points()
+
+    @property
+    def space_geometry(self) -> str:
+        return self.geometry
 
     def metadata(self) -> dict[str, Any]:
         recalls = [index.recall for index in self.indexes_]

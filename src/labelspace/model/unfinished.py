@@ -1,15 +1,15 @@
-"""The folder of an unfinished training: one process at a time, and never picked up by accident."""
+"""The checkpoint folder of a training run: held by one process, resumed only when requested."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from labelspace.cli.output import say
 from labelspace.errors import CheckpointError
 
 try:
@@ -17,15 +17,30 @@ try:
 except ImportError:  # Windows has no flock
     fcntl = None  # type: ignore[assignment]
 
-RUN = "run.json"  # names the method of the run; whoever trains holds a lock on it
+RUN = "run.json"  # names the method of the run; the process that trains holds a lock on it
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def unfinished_run(folder: Path, method: str, *, resume: bool, restart: bool) -> Iterator[None]:
-    """Hold the folder for this process, its content settled; without content it is removed again.
+    """Hold the folder for this process; remove it at the end if it has no checkpoint.
 
-    resume   go on with the run that is in it
-    restart  drop the run that is in it
+    Parameters
+    ----------
+    folder : Path
+        The checkpoint folder.
+    method : str
+        Name of the method that is trained.
+    resume : bool
+        Continue the run whose checkpoint is in the folder.
+    restart : bool
+        Delete the checkpoint that is in the folder.
+
+    Raises
+    ------
+    CheckpointError
+        If another process holds the folder, or it has a checkpoint of another method, or one that
+        neither `resume` nor `restart` accounts for.
     """
     lock = _locked(folder)
     try:
@@ -34,29 +49,29 @@ def unfinished_run(folder: Path, method: str, *, resume: bool, restart: bool) ->
         left = has_content(folder)
         if left and not resume:
             raise CheckpointError(
-                f"{folder} holds an unfinished run: --resume goes on with it, --restart drops it"
+                f"{folder} holds an unfinished run: --resume continues it, --restart deletes it"
             )
         earlier = _method_of(lock)
         if left and earlier not in (None, method):
             raise CheckpointError(
                 f"{folder} holds an unfinished run of {earlier}, not of {method}: give "
-                f"--method {earlier} to go on with it, or --restart to drop it"
+                f"--method {earlier} to continue it, or --restart to delete it"
             )
         if resume and not left:
-            say(f"there is no unfinished run in {folder}: starting from the beginning")
+            logger.warning("there is no unfinished run in %s: starting from the beginning", folder)
         os.ftruncate(lock, 0)
         os.lseek(lock, 0, os.SEEK_SET)
         os.write(lock, json.dumps({"method": method}).encode())
         yield
     finally:
         if not has_content(folder):
-            # The lock is held while its file goes, so that nobody works in a folder that goes.
+            # Still locked, so that no other process begins in a folder that is being removed.
             shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
 def discard(folder: Path) -> None:
-    """Remove what an unfinished run has left; the lock stays."""
+    """Remove the checkpoint of an unfinished run; the lock stays."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)
@@ -66,14 +81,14 @@ def discard(folder: Path) -> None:
 
 
 def has_content(folder: Path) -> bool:
-    """Whether there is anything to resume; drafts of killed writes have a dot in front."""
+    """Return whether there is a checkpoint; names with a leading dot are incomplete writes."""
     with suppress(OSError):
         return any(e.name != RUN and not e.name.startswith(".") for e in folder.iterdir())
     return False
 
 
 def _locked(folder: Path) -> int:
-    """The descriptor of the lock file; the kernel frees the lock when the process ends."""
+    """Return the descriptor of the lock file; the kernel frees the lock when the process ends."""
     path = folder / RUN
     try:
         while True:
@@ -106,15 +121,15 @@ def _take(lock: int, folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise CheckpointError(
-            f"another training that is to write {folder.name.removesuffix('.checkpoint')} is "
-            f"running and holds {folder}: wait for it, or choose another --out"
+            f"another training run of {folder.name.removesuffix('.checkpoint')} is in progress and "
+            f"holds {folder}: wait for it, or choose another --out"
         ) from None
     except OSError:
         return  # a file system without locks
 
 
 def _method_of(lock: int) -> str | None:
-    """The method that an earlier run has written into its lock file, if it can be read."""
+    """Return the method that an earlier run wrote into its lock file, if it can be read."""
     try:
         earlier = str(json.loads(os.read(lock, 4096))["method"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Why a tag was given, in names: a method's explanation as a person reads it."""
+"""Explanations of a predicted label with names for numbers, as a Tagger returns them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ from labelspace.data.dataset import Features
 from labelspace.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
-    from labelspace.methods.explanation import Explanation
+    from labelspace.methods.explanation import LabelExplanation
     from labelspace.model.tagger import Tagger
 
-RANKED = 100  # labels among which the score of the explained one is looked for
+RANKED = 100  # labels that are ranked to find the score of the explained one
 
 
 @dataclass(frozen=True)
 class NearExample:
-    """A training example close to the one explained; rows are counted from 1."""
+    """A training example that is close to the explained one.
+
+    Attributes
+    ----------
+    row : int
+        Its row in the training data, counted from 1.
+    cosine : float
+        Its cosine similarity with the explained example.
+    labels : list of str
+        Its labels.
+    """
 
     row: int
     cosine: float
@@ -29,13 +39,33 @@ class NearExample:
 
 
 @dataclass(frozen=True)
-class Why:
-    """What speaks for a label and against it, strongest first.
+class Explanation:
+    """The strongest features, labels and training examples for a label of one example.
 
-    score     the model's score of the label; None if it is not among the best 100
-    features  input features, and by how much the label's raw score falls without each
-    labels    the labels closest to it in the space, and their cosines
-    examples  the training examples closest to the one explained
+    Attributes
+    ----------
+    label : str
+        The explained label.
+    score : float or None
+        The model's score of the label; None if the label is not among the best 100.
+    features : list of (str, float)
+        Input features, and by how much the label's raw score falls without each; a feature with a
+        negative number lowers the score.
+    labels : list of (str, float)
+        The most similar labels, and their cosine similarities with the explained one.
+    examples : list of NearExample
+        The closest training examples; empty for methods that keep none.
+
+    Examples
+    --------
+    >>> import labelspace as ls
+    >>> rows = [
+    ...     {"text": "ripe apple", "labels": ["fruit"]},
+    ...     {"text": "steel hammer", "labels": ["tool"]},
+    ... ] * 4
+    >>> found = ls.train(rows, method="linear").explain("ripe hammer", "fruit", k=1)
+    >>> found.label, found.features[0][0]
+    ('fruit', 'ripe')
     """
 
     label: str
@@ -49,7 +79,8 @@ class Why:
         near = [
             (f"row {each.row}: {', '.join(each.labels)}", each.cosine) for each in self.examples
         ]
-        parts = (("feature", "push", self.features), ("label like it", "cosine", self.labels),
+        parts = (("feature", "contribution", self.features),
+                 ("similar label", "cosine", self.labels),
                  ("training example", "cosine", near))  # fmt: skip
         return f"<b>{escape(self.label)}</b>: {score}" + "".join(
             f"<table><tr><th>{what}</th><th>{number}</th></tr>"
@@ -60,7 +91,7 @@ class Why:
         )
 
 
-def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Why:
+def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanation:
     """Explain a label of the one example X, its best label if None."""
     if X.shape[0] != 1:
         raise InputError(f"{X.shape[0]} examples were given: one is explained at a time")
@@ -69,18 +100,16 @@ def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Why:
     best = tagger.method.predict(X, RANKED)
     number = int(best.labels[0, 0]) if label is None else _number(label, tagger.label_names)
     if number < 0:
-        raise InputError("the model gives no label to this example: name the one to explain")
+        raise InputError("the model predicts no label for this example: name the one to explain")
     places = np.flatnonzero(best.labels[0] == number)
     score = float(best.scores[0, places[0]]) if len(places) else None
-    # Only called for methods that have `explain`, which is no part of the contract.
-    found: Explanation = tagger.method.explain(X, number, k)
-    return _named(tagger, found, score)
+    return _named(tagger, tagger.method.explain(X, number, k), score)
 
 
-def _named(tagger: Tagger, found: Explanation, score: float | None) -> Why:
+def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Explanation:
     labels, features = tagger.label_names, tagger.pipeline.feature_names()
     examples = zip(found.examples, found.labelled, strict=True)
-    return Why(
+    return Explanation(
         labels[found.label],
         score,
         [(features[number], push) for number, push in found.features],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelspace.maps.colours import levels, ticks
+from labelspace.maps.label_map import frequency_levels, frequency_ticks
 
 
 def test_levels_go_by_the_logarithm():
-    np.testing.assert_allclose(levels(np.array([0, 1, 10, 100])), [0, 0, 0.5, 1])
-    np.testing.assert_array_equal(levels(np.zeros(3)), 0)
-    assert levels(np.empty(0)).shape == (0,)
+    np.testing.assert_allclose(frequency_levels(np.array([0, 1, 10, 100])), [0, 0, 0.5, 1])
+    np.testing.assert_array_equal(frequency_levels(np.zeros(3)), 0)
+    assert frequency_levels(np.empty(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_levels_go_by_the_logarithm():
     ],
 )
 def test_ticks_are_powers_of_ten_and_the_largest(most, expected):
-    assert ticks(most) == expected
+    assert frequency_ticks(most) == expected

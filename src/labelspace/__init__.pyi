@@ -1,0 +1,32 @@
+# The public names. `__init__.py` reads this file and imports each name when it is first used.
+
+from labelspace._version import __version__ as __version__
+from labelspace.data import Columns as Columns
+from labelspace.data import Taxonomy as Taxonomy
+from labelspace.data import iter_batches as iter_batches
+from labelspace.data import read as read
+from labelspace.data import read_split as read_split
+from labelspace.data import write as write
+from labelspace.data.dataset import Dataset as Dataset
+from labelspace.errors import LabelspaceError as LabelspaceError
+from labelspace.methods.baselines import MostCommon as MostCommon
+from labelspace.methods.baselines import Random as Random
+from labelspace.methods.dxml import DXML as DXML
+from labelspace.methods.fusion import Fusion as Fusion
+from labelspace.methods.glas import GLaS as GLaS
+from labelspace.methods.hierarchicalxc import HierarchicalXC as HierarchicalXC
+from labelspace.methods.hyperbolic import Hyperbolic as Hyperbolic
+from labelspace.methods.knn import KNN as KNN
+from labelspace.methods.linear import Linear as Linear
+from labelspace.methods.neuralxc import NeuralXC as NeuralXC
+from labelspace.methods.seq2seq import Seq2Seq as Seq2Seq
+from labelspace.methods.treespace import TreeSpace as TreeSpace
+from labelspace.metrics.ranking import evaluate as evaluate
+from labelspace.metrics.thresholds import Threshold as Threshold
+from labelspace.model.explanation import Explanation as Explanation
+from labelspace.model.tagger import Tag as Tag
+from labelspace.model.tagger import Tagger as Tagger
+from labelspace.model.tagger import Tags as Tags
+from labelspace.model.tagger import load as load
+from labelspace.model.training import train as train
+from labelspace.ranking import Ranking as Ranking

@@ -1,0 +1,93 @@
+"""How a model reads data: labels and features are numbered as in its training data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.data import Columns, iter_batches, read
+from labelspace.data.dataset import Dataset
+from labelspace.data.formats import frames
+from labelspace.data.formats.documents import are_documents, iter_documents
+from labelspace.data.taxonomy import joined
+
+if TYPE_CHECKING:
+    from labelspace.model.tagger import Tagger
+
+Source = frames.Source | Dataset  # a file, a table in memory, or a Dataset
+
+
+def read_labelled(tagger: Tagger, source: Source, columns: Columns | None) -> Dataset:
+    """Read examples with labels, the model's labels first and unknown ones after them."""
+    if isinstance(source, Dataset):
+        return with_labels_first(source, tagger.label_names)
+    return read(
+        source,
+        columns=columns or tagger.columns_for(source),
+        label_names=tagger.label_names,
+        unknown_labels="extend",
+        n_features=tagger.pipeline.n_numeric or None,
+        zero_based=_zero_based(tagger),
+    )
+
+
+def read_unlabelled(
+    tagger: Tagger, source: Source, columns: Columns | None, batch_size: int
+) -> Iterator[Dataset]:
+    """Yield examples without labels, `batch_size` at a time."""
+    if isinstance(source, Dataset):
+        return source.batches(batch_size)
+    columns = columns or tagger.columns_for(source)
+    if frames.is_path(source) and are_documents(Path(source), columns):  # type: ignore[arg-type]
+        return iter_documents(Path(source), batch_size, columns.encoding)  # type: ignore[arg-type]
+    return iter_batches(
+        source,
+        batch_size=batch_size,
+        columns=replace(columns, labels=(), path=()),
+        require_labels=False,
+        n_features=tagger.pipeline.n_numeric or None,
+        zero_based=_zero_based(tagger),
+    )
+
+
+def _zero_based(tagger: Tagger) -> bool | Literal["auto"]:
+    """Return whether svmlight files count features from 0: as the training file did."""
+    base = tagger.metadata.get("index_base")
+    return "auto" if base is None else base == 0
+
+
+def with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
+    """Return the dataset with the known labels first, in their order, and its other ones after."""
+    names = dataset.names()
+    if names[: len(known)] == known and dataset.label_names is not None:
+        return dataset
+    if dataset.label_names is None:  # numbers are the model's own
+        names[: len(known)] = known[: len(names)]
+    numbers = {name: number for number, name in enumerate(known)}
+    for name in names:
+        numbers.setdefault(name, len(numbers))
+    new_id = np.array([numbers[name] for name in names], np.int32)
+    old = dataset.labels
+    labels = csr_matrix(
+        (old.data, new_id[old.indices], old.indptr), shape=(len(dataset), len(numbers))
+    )
+    labels.sort_indices()
+    names = list(numbers)
+    taxonomy = joined([dataset.taxonomy], names)
+    return replace(dataset, labels=labels, label_names=names, taxonomy=taxonomy)
+
+
+def texts_or_table(given: Any) -> tuple[Any, bool]:
+    """Return what was given, and whether it is a table in memory instead of texts."""
+    marks = ("columns", "column_names", "schema")  # of DataFrames and Arrow tables
+    if not isinstance(given, Iterable) or any(hasattr(given, name) for name in marks):
+        return given, True
+    items = iter(given)
+    first = list(islice(items, 1))
+    return chain(first, items), bool(first) and isinstance(first[0], Mapping)

@@ -1,0 +1,179 @@
+"""A Tagger as a directory and back: what is written, and how it is checked when it is read."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelspace._core.arrays import all_finite
+from labelspace._core.checks import OFFSETS, all_within, expect
+from labelspace._version import __version__
+from labelspace.data.columns import Columns
+from labelspace.data.taxonomy import Taxonomy
+from labelspace.errors import (
+    MissingExtraError,
+    ModelFormatError,
+    ModelMethodError,
+    StoreError,
+    UnknownMethodError,
+)
+from labelspace.features.pipeline import FeaturePipeline
+from labelspace.labels.propensity import LabelCounts
+from labelspace.methods.base import Method
+from labelspace.methods.registry import method_class
+from labelspace.model import store
+
+if TYPE_CHECKING:
+    from labelspace.model.tagger import Tagger
+
+# Keys of `Tagger.metadata` that a saved model keeps.
+_METADATA = (
+    "data", "seconds", "index_base", "single_path", "updates", "text_features", "threshold"
+)  # fmt: skip
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
+
+
+def save_tagger(tagger: Tagger, directory: str | Path) -> None:
+    """Write a Tagger as a directory; one that is there already is replaced as a whole."""
+    method = tagger.method
+    pipeline, pipeline_arrays = tagger.pipeline.state()
+    header = {
+        "method": f"{method.name}@{method.version}",
+        **method.to_json(),
+        "features": method.n_features_in_,
+        "labels": method.n_labels_,
+        "labelspace": __version__,
+        "libraries": _versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "columns": tagger.columns.to_json(),
+        **tagger.metadata,
+        **method.metadata(),
+    }
+    arrays: dict[str, Mapping[str, np.ndarray]] = {"method": method.state()}
+    if tagger.label_counts is not None:
+        arrays["labels"] = {
+            "counts": tagger.label_counts.counts,
+            "n_points": np.array(tagger.label_counts.n_points),
+        }
+    if pipeline_arrays:
+        arrays["features"] = pipeline_arrays
+    documents: dict[str, Any] = {"features": pipeline, "labels": tagger.label_names}
+    if tagger.taxonomy is not None:
+        documents["taxonomy"] = list(tagger.taxonomy.pairs())
+    if tagger.history is not None:
+        documents["history"] = tagger.history
+    store.save(store.Bundle(header, arrays, documents), directory)
+
+
+def load_tagger(cls: type[Tagger], directory: str | Path, verify: bool) -> Tagger:
+    """Read a directory that `save_tagger` wrote; every error names it."""
+    bundle = store.load(directory, verify=verify)
+    try:
+        return _restored(cls, bundle, directory, verify)
+    except (StoreError, MissingExtraError) as error:
+        raise type(error)(_naming(directory, error)) from error.__cause__
+    except Exception as error:  # whatever unforeseen content leads to
+        raise ModelFormatError(
+            f"{directory}: not a complete model: {error or type(error).__name__}"
+        ) from error
+
+
+def _restored(
+    cls: type[Tagger], bundle: store.Bundle, directory: str | Path, verify: bool
+) -> Tagger:
+    if verify:
+        _check_finite(bundle)
+    method = _restore_method(bundle, directory)
+    names = bundle.documents["labels"]
+    _check_names(names, method.n_labels_)
+    pipeline = FeaturePipeline.from_state(
+        bundle.documents["features"], bundle.arrays.get("features", {})
+    )
+    expect(type(pipeline.n_numeric) is int, "the number of numeric features is not one")
+    fits = pipeline.n_features == method.n_features_in_
+    expect(fits, "the features do not fit the method")
+    counts = None
+    if "labels" in bundle.arrays:
+        kept = bundle.arrays["labels"]
+        counts = LabelCounts(kept["counts"], int(kept["n_points"]))
+        fits = counts.counts.shape == (len(names),) and all_within(counts.counts, 0, 2**62)
+        expect(fits, "the counts do not fit the labels")
+    metadata = {name: bundle.header[name] for name in _METADATA if name in bundle.header}
+    pairs = bundle.documents.get("taxonomy")
+    taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
+    columns = Columns.from_json(bundle.header.get("columns", {}))  # absent from older models
+    tagger = cls(
+        pipeline, method, names, counts, taxonomy=taxonomy, metadata=metadata, columns=columns
+    )
+    tagger.history = bundle.documents.get("history")
+    return tagger
+
+
+def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
+    name, _, written = str(bundle.header.get("method", "")).partition("@")
+    try:
+        cls = method_class(name)
+    except UnknownMethodError as error:
+        raise ModelMethodError(f"{directory}: {error}") from None
+    if int(written) > cls.version:
+        raise ModelMethodError(
+            f"{directory}: saved by {name} version {written}; this labelspace has version "
+            f"{cls.version}: upgrade it"
+        )
+    if int(written) < cls.oldest_version:
+        raise ModelMethodError(
+            f"{directory} was saved by {name} version {written}, whose parameters had other names; "
+            f"this labelspace reads version {cls.oldest_version} and later: train the model again"
+        )
+    sizes = bundle.header["features"], bundle.header["labels"]
+    expect(all(type(size) is int and size > 0 for size in sizes), "a number of columns is not one")
+    return cls.restored(
+        bundle.header, bundle.arrays["method"], n_features=sizes[0], n_labels=sizes[1]
+    )
+
+
+def _check_finite(bundle: store.Bundle) -> None:
+    for stem, arrays in bundle.arrays.items():
+        for name, array in arrays.items():
+            if not name.endswith(OFFSETS):
+                expect(all_finite(array), f"{stem}.safetensors: {name} holds numbers not finite")
+
+
+def _check_names(names: Any, n_labels: int) -> None:
+    """Labels have different names, which are texts that can be printed."""
+    listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    expect(listed and len(names) == n_labels, f"labels.json is not a list of {n_labels} names")
+    expect(len(set(names)) == n_labels, "labels.json names a label twice")
+    "\n".join(names).encode()
+
+
+def _checked_pairs(pairs: Any) -> list[tuple[str, str]]:
+    holds = isinstance(pairs, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) for name in pair)
+        for pair in pairs
+    )
+    expect(holds, "taxonomy.json is not a list of pairs of names")
+    return [(child, parent) for child, parent in pairs]
+
+
+def _naming(directory: str | Path, error: Exception) -> str:
+    """Return the error's sentence with the model's directory in front, if it is not there yet."""
+    message, place = str(error), str(directory)
+    named = message.startswith((f"{place}: ", f"{place} ", f"{place}/"))
+    return message if named else f"{place}: {message}"
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
