@@ -23,7 +23,7 @@ from labelspace._core.machine import peak_bytes
 from labelspace._core.sparse import unpack_csr
 from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.engine.worker import end_with_caller
+from labelspace.engine.lifetime import end_with_parent
 from labelspace.errors import LabelspaceError
 from labelspace.metrics.levels import RANKED, evaluate_levels
 from labelspace.metrics.ranking import evaluate
@@ -37,7 +37,7 @@ WARM_UP = 20
 
 def main(directory: Path) -> None:
     """Read the job, run it, write its result or its error; end early if the caller does."""
-    end_with_caller()
+    end_with_parent()
     threading.Thread(target=_end_with_input, daemon=True).start()
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
     arrays, metadata = read_arrays(Path(job["data"]))
