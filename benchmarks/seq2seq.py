@@ -21,8 +21,8 @@ from kept import keep
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
 from labelspace.data.levels import Levels
+from labelspace.features.pipeline import written_names
 from labelspace.features.tfidf import Tfidf
-from labelspace.features.written_names import written_names
 from labelspace.methods.seq2seq.method import Seq2Seq
 from labelspace.methods.treespace.method import TreeSpace
 from labelspace.metrics.levels import RANKED, evaluate_levels

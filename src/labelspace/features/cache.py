@@ -1,7 +1,7 @@
-"""Vectors that took long to make, kept as plain arrays, so that the same texts are read once.
+"""A cache of vectors on disk, so that the same texts are encoded once.
 
 An entry is a safetensors file named after the texts and everything that their vectors depend on. It
-holds a checksum, so that a damaged one is recognised. Entries may be deleted at any time.
+has a checksum, by which a damaged one is recognised. Entries may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ ENTRY_VERSION = 2  # raise it when the same settings come to give other vectors
 CACHED_FROM = 2048  # texts; a request, or a batch of `predict`, is not worth a file
 
 
-def kept(texts: Sequence[str], settings: Callable[[], str], make: Callable[[], Arrays]) -> Arrays:
-    """What `make()` returns, from the cache where it was made of these texts and settings before.
+def cached(texts: Sequence[str], settings: Callable[[], str], make: Callable[[], Arrays]) -> Arrays:
+    """Return what `make()` returns, from the cache if it has these texts and settings.
 
-    `settings` gives a fingerprint of what the result depends on beside the texts. The cache is the
-    folder `features` in $LABELSPACE_CACHE or ~/.cache/labelspace.
+    `settings` returns a fingerprint of what the result depends on beside the texts. The cache is
+    the directory `features` in $LABELSPACE_CACHE or ~/.cache/labelspace.
     """
     if len(texts) < CACHED_FROM:
         return make()
