@@ -18,7 +18,8 @@ from labelspace._core.sparse import checked_features, checked_labels, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
+from labelspace.errors import InputError, ParameterError, UnsupportedError
+from labelspace.features.base import UnfittedError
 from labelspace.methods.parameters import Parameter, checked_count, plain, unknown
 from labelspace.ranking import Ranking
 
@@ -63,6 +64,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         If training fails or is interrupted, the method is unfitted, whatever it was before.
         """
         self.check_parameters()
+        if Y is None:
+            raise InputError(f"{self.name} requires y to be passed, but the target y is None")
         X = checked_features(X)
         Y = checked_labels(Y, X.shape[0])
         if X.shape[0] == 0:
@@ -116,9 +119,20 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise
         self.n_labels_ = data.Y.shape[1]
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_labels_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = tags.target_tags.two_d_labels = True
+        tags.target_tags.single_output = False
+        return tags
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_labels_"):
-            raise NotFittedError(f"{self.name} is not fitted yet: call fit first")
+            raise UnfittedError(f"{self.name} is not fitted yet: call fit first")
 
     def predict(self, X: Any, k: int = 5) -> Ranking:
         """The k best labels of each row of X, with scores in [0, 1]."""
