@@ -28,10 +28,8 @@ class Ranking:
 
     def __getitem__(self, rows: Any) -> Ranking:
         """Return the ranking of some examples: a number, a slice, or an array of either kind."""
-        picked = self.labels[rows], self.scores[rows]
-        return (
-            Ranking(*picked) if picked[0].ndim == 2 else Ranking(*(each[None] for each in picked))
-        )
+        labels, scores = self.labels[rows], self.scores[rows]
+        return Ranking(np.atleast_2d(labels), np.atleast_2d(scores))
 
     def __iter__(self) -> Iterator[Ranking]:
         return (self[row] for row in range(len(self)))

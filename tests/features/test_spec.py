@@ -113,5 +113,5 @@ def test_wrong_values_are_named():
         make_features("tfidf+tokens")
     with pytest.raises(ParameterError, match="tokens cannot be combined"):
         SideBySide([(1.0, Tokens())])
-    with pytest.raises(ParameterError, match="no features"):
+    with pytest.raises(ParameterError, match="parts is empty"):
         SideBySide([])

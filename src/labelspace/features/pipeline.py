@@ -40,10 +40,12 @@ class FeaturePipeline:
 
     Examples
     --------
+    >>> from scipy.sparse import identity
     >>> from labelspace.data.dataset import Dataset
     >>> from labelspace.features import FeaturePipeline, Tfidf
     >>> pipeline = FeaturePipeline(Tfidf())
-    >>> pipeline.fit_transform(Dataset(texts=["red shoes", "blue shoes"])).shape
+    >>> data = Dataset(identity(2, format="csr"), texts=["red shoes", "blue shoes"])
+    >>> pipeline.fit_transform(data).shape
     (2, 3)
     """
 

@@ -64,8 +64,8 @@ class Tfidf(TextTransformer):
     >>> tfidf = Tfidf().fit(["red shoes", "blue shoes"])
     >>> tfidf.get_feature_names_out().tolist()
     ['blue', 'red', 'shoes']
-    >>> tfidf.transform(["red red shoes"]).toarray().round(2).tolist()
-    [[0.0, 0.92, 0.39]]
+    >>> print(tfidf.transform(["red red shoes"]).toarray().round(2))
+    [[0.   0.92 0.39]]
     """
 
     kind: ClassVar[str] = "tfidf"
