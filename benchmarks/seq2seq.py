@@ -20,8 +20,8 @@ import numpy as np
 from kept import keep
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
+from labelspace.features.pipeline import written_names
 from labelspace.features.tfidf import Tfidf
-from labelspace.features.written_names import written_names
 from labelspace.labels.levels import Levels
 from labelspace.methods.seq2seq.method import Seq2Seq
 from labelspace.methods.treespace.method import TreeSpace

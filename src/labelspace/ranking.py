@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -41,6 +43,23 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __getitem__(self, rows: Any) -> Ranking:
+        """Return the ranking of some examples: a number, a slice, or an array of either kind."""
+        labels, scores = self.labels[rows], self.scores[rows]
+        return Ranking(np.atleast_2d(labels), np.atleast_2d(scores))
+
+    def __iter__(self) -> Iterator[Ranking]:
+        return (self[row] for row in range(len(self)))
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a ranking is two arrays: use its labels or its scores")
+
+    def __array_function__(self, function: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        # scikit-learn's cross_val_predict joins the predictions of its folds by this function.
+        if function is np.concatenate and not kwargs and len(args) == 1:
+            return Ranking.stack(list(args[0]))
+        return NotImplemented
 
     def __repr__(self) -> str:
         shown = []

@@ -8,7 +8,7 @@ import pytest
 
 import labelspace as ls
 from labelspace.errors import ParameterError
-from labelspace.features.parts import make_features
+from labelspace.features.spec import make_features
 from labelspace.model.training import needed_memory
 
 ROWS = [

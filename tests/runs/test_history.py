@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix, identity
 from sklearn.base import clone
 
-from labelspace.engine import worker
+from labelspace.engine import LocalEngine
 from labelspace.methods.dxml.voting import Rule, Voters
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.registry import method_class
@@ -101,7 +101,7 @@ def test_members_of_fusion_keep_their_own(ensemble, tmp_path, monkeypatch):
     ]
     monkeypatch.setattr("labelspace.methods.fusion.method.plans", lambda *_: [few])
     # Copies side by side in this process, where the start of workers is not waited for.
-    monkeypatch.setenv(worker.MARK, "1")
+    monkeypatch.setattr("labelspace.methods.fusion.method.LocalEngine", lambda: LocalEngine(1))
     X, Y = planted(150)
     model = Fusion(members="glas,knn,hyperbolic", ensemble=ensemble)
     watched = clone(model).fit(X, Y, callbacks=[History(), Checkpoint(tmp_path)])

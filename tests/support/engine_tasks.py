@@ -60,13 +60,13 @@ def _on_a_map(array):
     return array is not None
 
 
-def sleep(item, *, folder):
+def sleep(item, *, folder, table):  # noqa: ARG001
     (folder / f"{os.getpid()}").touch()
     time.sleep(60)
     return item
 
 
-def sleep_with_the_lock(item, *, folder):
+def sleep_with_the_lock(item, *, folder, table):  # noqa: ARG001
     """As compiled code does that never lets another thread of Python run."""
     import ctypes
 

@@ -61,7 +61,7 @@ def _facts(name: str) -> dict[str, Any]:
         "default": name == DEFAULT_METHOD,
         "summary": known.summary,
         "extra": known.extra,
-        "installed": is_installed(name),
+        "installed": is_installed(known),
         "update": known.update,
         "explain": known.explain,
         "map": known.map,

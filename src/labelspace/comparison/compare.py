@@ -20,10 +20,10 @@ from labelspace._version import __version__
 from labelspace.comparison.finished_runs import data_digest, finished_runs
 from labelspace.comparison.peers import check_peer_name
 from labelspace.comparison.runs import run
+from labelspace.comparison.scratch import scratch_folder
 from labelspace.data.dataset import Dataset
 from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
-from labelspace.engine.scratch import scratch_folder
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.features.tfidf import Tfidf

@@ -22,7 +22,7 @@ from labelspace._core.arrays import read_arrays
 from labelspace._core.machine import peak_bytes
 from labelspace._core.sparse import unpack_csr
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.engine.worker import end_with_caller
+from labelspace.engine.lifetime import end_with_parent
 from labelspace.errors import LabelspaceError
 from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED, evaluate_levels
@@ -37,7 +37,7 @@ WARM_UP = 20
 
 def main(directory: Path) -> None:
     """Run the job and write its result or its error; end early if the calling process does."""
-    end_with_caller()
+    end_with_parent()
     threading.Thread(target=_end_with_input, daemon=True).start()
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
     arrays, metadata = read_arrays(Path(job["data"]))

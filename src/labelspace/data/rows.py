@@ -131,7 +131,8 @@ class RowParser:
         wanted = self.columns.text[0] if self.columns.text else "text"
         near = hint(wanted, self.present)
         raise self._error(
-            f"there is neither a text column {wanted!r} nor numbers{near} Name yours with --text-columns."
+            f"there is neither a text column {wanted!r} nor numbers{near} Name yours "
+            "with --text-columns."
         )
 
     def separator_advice(self, column: str, mark: str) -> str:

@@ -1,7 +1,7 @@
-"""Where independent work runs: `engine.map(task, items)` on this machine, later on a cluster too.
+"""Where independent tasks run: `engine.map(function, tasks)` in the processes of this machine.
 
-A task is a function of an importable module, called as task(item, **shared). Items and results are
-plain values that can be pickled, free of open handles; large arrays are given as `shared`.
+Tasks and results are plain values that can be pickled, without open handles; large arrays that all
+tasks read are given as `shared`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """What stands behind `map`; results come in the order of the items."""
+    """What every engine can do: `map`, with the results in the order of the tasks."""
 
     def map(
         self,
-        task: Callable[..., Result],
-        items: Iterable[Any],
+        function: Callable[..., Result],
+        tasks: Iterable[Any],
         *,
         shared: Mapping[str, Any] | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> list[Result]: ...
+    ) -> list[Result]:
+        """Return ``[function(task, **shared) for task in tasks]``; see `LocalEngine.map`."""
+        ...
 
 
 __all__ = ["Engine", "LocalEngine"]

@@ -1,36 +1,53 @@
-"""Independent tasks on this machine's cores, one process each, large arrays shared by memory map.
+"""Independent tasks in the processes of this machine, by joblib and its loky workers.
 
-Workers are fresh interpreters that talk through their pipes, so that a caller's script needs no
-`if __name__ == "__main__"`, and they end as soon as the pipe from this process closes: by Ctrl-C,
-by an error or by a kill, none is left behind. What goes through the pipes is pickled; no file is.
+joblib starts the workers, memory-maps large arrays and removes its temporary files, also those of
+a killed process. What is added here: a worker ends with its parent in the midst of a task, an
+error names its task, and no worker stays once `map` has returned.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
-import queue
+import re
 import reprlib
-import subprocess
-import sys
 import threading
+import traceback
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
+import numpy as np
+from scipy.sparse import csr_matrix
+
 from labelspace._core.threads import cores
-from labelspace.engine import worker
-from labelspace.engine.scratch import scratch_folder
-from labelspace.engine.shared import placed, read_only
-from labelspace.engine.worker import receive, send
+from labelspace.engine.lifetime import end_with_parent
 from labelspace.errors import LabelspaceError, ParameterError
 
 Result = TypeVar("Result")
 
+_MAX_NBYTES = 1 << 20  # larger arrays are memory-mapped, smaller ones are pickled with each task
+# joblib has one pool of workers per process, which is shut down at the end of a `map`.
+_pool_in_use = threading.Lock()
+
 
 class LocalEngine:
-    """Runs tasks in `workers` processes, as many as there are cores if None; 1: in this process."""
+    """Run independent tasks in worker processes of this machine.
+
+    Parameters
+    ----------
+    workers : int, optional
+        The number of processes; by default as many as this process may use cores. With 1, and
+        within a worker process, tasks run one after another in this process.
+
+    Examples
+    --------
+    >>> from labelspace.engine import LocalEngine
+    >>> LocalEngine(workers=1).map(abs, [-1, 2, -3])
+    [1, 2, 3]
+    """
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
@@ -39,141 +56,165 @@ class LocalEngine:
 
     def map(
         self,
-        task: Callable[..., Result],
-        items: Iterable[Any],
+        function: Callable[..., Result],
+        tasks: Iterable[Any],
         *,
         shared: Mapping[str, Any] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Result]:
-        """[task(item, **shared) for item in items], in that order.
+        """Return ``[function(task, **shared) for task in tasks]``, in that order.
 
-        shared    arguments of every task; arrays and CSR matrices among them are read only
-        progress  called with (tasks done, all tasks) in the caller's thread
+        A worker has its share of the cores for BLAS, OpenMP and the threads of this package: one
+        thread where there are as many workers as cores. A script needs no main guard.
 
-        The first error of a task ends all others and is raised, with a note on its item.
+        Parameters
+        ----------
+        function : callable
+            Called as ``function(task, **shared)``.
+        tasks : iterable
+            Values that can be pickled.
+        shared : mapping, optional
+            Keyword arguments of every call. Arrays and CSR matrices among them are read-only;
+            large ones are memory-mapped and not copied.
+        progress : callable, optional
+            Called with (tasks done, number of tasks) after each task, in the caller's thread.
+
+        Returns
+        -------
+        list
+            The results, in the order of the tasks.
+
+        Raises
+        ------
+        Exception
+            The first error of a task, with a note that names the task; the others are ended.
+        ParameterError
+            If a task or a shared argument cannot be pickled.
+        LabelspaceError
+            If a worker was killed, as happens where memory runs out.
         """
-        work, shared = list(items), shared or {}
-        tell = progress or (lambda *_: None)
+        work, shared = list(tasks), shared or {}
+        report = progress or (lambda *_: None)
         workers = min(self.workers or cores(), len(work))
-        # A worker's core is its own: tasks within tasks run one after another.
-        if workers <= 1 or worker.MARK in os.environ:
-            return _in_turn(task, work, read_only(shared), tell)
-        with scratch_folder("engine") as directory:
-            call = _pickled((task, placed(shared, directory)))
-            return _Pool(call, workers).run(work, tell)
+        # The cores are in use already where this is a worker process, ours or another library's.
+        if workers <= 1 or multiprocessing.parent_process() is not None:
+            return _map_here(function, work, _read_only(shared), report)
+        with _pool_in_use:
+            return _map_in_workers(function, work, shared, report, workers)
 
 
-def _in_turn(
-    task: Callable[..., Result],
-    items: Sequence[Any],
+def _map_here(
+    function: Callable[..., Result],
+    tasks: Sequence[Any],
     shared: Mapping[str, Any],
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> list[Result]:
     results = []
-    for number, item in enumerate(items):
+    for number, task in enumerate(tasks):
         try:
-            results.append(task(item, **shared))
+            results.append(function(task, **shared))
         except Exception as error:
-            error.add_note(_place(number, items))
+            error.add_note(_position(number, len(tasks), task))
             raise
-        tell(number + 1, len(items))
+        report(number + 1, len(tasks))
     return results
 
 
-class _Pool:
-    """Worker processes, each with a thread of ours that hands it items and takes its answers."""
+def _map_in_workers(
+    function: Callable[..., Result],
+    tasks: Sequence[Any],
+    shared: Mapping[str, Any],
+    report: Callable[[int, int], None],
+    workers: int,
+) -> list[Result]:
+    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
+    from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
 
-    def __init__(self, call: bytes, count: int) -> None:
-        self.call, self.count = call, count
-        self.answers: queue.SimpleQueue[tuple[int, bool, Any]] = queue.SimpleQueue()
-        self.ended = threading.Event()
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def run(self, items: Sequence[Any], tell: Callable[[int, int], None]) -> list[Any]:
-        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in range(len(items)):
-            waiting.put(number)
-        try:
-            with ThreadPoolExecutor(self.count) as threads:
-                try:
-                    for place in range(self.count):
-                        self.processes.append(_start(place, self.count))
-                    for process in self.processes:
-                        threads.submit(self._feed, process, waiting, items)
-                    return self._gather(items, tell)
-                finally:
-                    self._end()
-        finally:
-            for process in self.processes:
-                # Waits for its end and closes its pipes, on which a message may still have waited.
-                with suppress(BrokenPipeError), process:
-                    pass
-
-    def _gather(self, items: Sequence[Any], tell: Callable[[int, int], None]) -> list[Any]:
-        results: list[Any] = [None] * len(items)
-        for done in range(len(items)):
-            number, fine, answer = self.answers.get()
-            if not fine:
-                answer.add_note(_place(number, items))
-                raise answer
-            results[number] = answer
-            tell(done + 1, len(items))
-        return results
-
-    def _feed(
-        self,
-        process: subprocess.Popen[bytes],
-        waiting: queue.SimpleQueue[int],
-        items: Sequence[Any],
-    ) -> None:
-        """Hand items to one worker until there are no more, or the pool has ended."""
-        number = -1
-        try:
-            send(process.stdin, _pickled(sys.path))
-            send(process.stdin, self.call)
-            while not self.ended.is_set():
-                number = waiting.get_nowait()
-                send(process.stdin, _pickled(items[number]))
-                self.answers.put((number, *pickle.loads(receive(process.stdout))))
-        except queue.Empty:
-            pass
-        except (EOFError, OSError):
-            self.answers.put((number, False, _died(process.wait())))
-        except Exception as error:  # such as an item or an answer that cannot be pickled
-            self.answers.put((number, False, error))
-
-    def _end(self) -> None:
-        self.ended.set()
-        for process in self.processes:
-            process.kill()
-
-
-def _start(place: int, count: int) -> subprocess.Popen[bytes]:
-    # By its path and not as a module: it takes its cores before anything heavy is imported.
-    command = [sys.executable, "-P", worker.__file__, str(place), str(count)]
-    threads = str(max(1, cores() // count))
-    environment = {"OMP_NUM_THREADS": threads, **os.environ, worker.MARK: "1"}
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-
-
-def _pickled(value: Any) -> bytes:
-    try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ParameterError(
-            f"tasks, items and shared arguments must be plain values and functions of a module, "
-            f"for they go to other processes: {error}"
-        ) from None
-
-
-def _place(number: int, items: Sequence[Any]) -> str:
-    if number < 0:
-        return "before the first item"
-    return f"in item {number + 1} of {len(items)}: {reprlib.repr(items[number])}"
-
-
-def _died(code: int) -> LabelspaceError:
-    return LabelspaceError(
-        f"a worker process ended by itself (exit code {code}); "
-        "if that is -9, the machine was out of memory: use fewer workers"
+    results: dict[int, Result] = {}
+    calls = (
+        delayed(_call)(function, number, len(tasks), task, shared)
+        for number, task in enumerate(tasks)
     )
+    begin = {"initializer": _start, "initargs": (os.getpid(), max(1, cores() // workers))}
+    with parallel_config(backend="loky", **begin):
+        pool = Parallel(
+            workers,
+            return_as="generator_unordered",
+            batch_size=1,
+            max_nbytes=_MAX_NBYTES,
+            mmap_mode="r",
+        )
+    finished = None
+    try:
+        finished = pool(calls)
+        for number, result in finished:
+            results[number] = result
+            report(len(results), len(tasks))
+    except pickle.PicklingError as error:
+        raise ParameterError(
+            f"tasks, their results and shared arguments must be plain values, for they are sent "
+            f"to other processes: {error.__cause__ or error}"
+        ) from None
+    except BrokenProcessPool as error:
+        codes = ", ".join(re.findall(r"(?:EXIT|SIG\w+)\(-?\d+\)", str(error)))
+        raise LabelspaceError(
+            f"a worker process ended by itself ({codes or error}); "
+            "if that is SIGKILL(-9), the machine was out of memory: use fewer workers"
+        ) from None
+    finally:
+        if finished is not None:
+            with warnings.catch_warnings():  # of results that an error or Ctrl-C left unused
+                warnings.simplefilter("ignore", UserWarning)
+                finished.close()
+        get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+    return [results[number] for number in range(len(tasks))]
+
+
+def _start(parent: int, n_cores: int) -> None:
+    """Prepare a worker."""
+    end_with_parent(parent)
+    os.environ["LOKY_MAX_CPU_COUNT"] = str(n_cores)  # joblib.cpu_count and cores() read it
+
+
+def _call(
+    function: Callable[..., Result],
+    number: int,
+    n_tasks: int,
+    task: Any,
+    shared: Mapping[str, Any],
+) -> tuple[int, Result]:
+    """Run one task in a worker; its error must survive the way back."""
+    try:
+        return number, function(task, **_read_only(shared))
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        try:
+            pickle.loads(pickle.dumps(error))
+            sent = error
+        except Exception:
+            sent = LabelspaceError(f"{type(error).__name__}: {error}")
+        sent.add_note(_position(number, n_tasks, task))
+        sent.add_note(f"in a worker process:\n{text}")
+        raise sent from None
+
+
+def _position(number: int, n_tasks: int, task: Any) -> str:
+    return f"in task {number + 1} of {n_tasks}: {reprlib.repr(task)}"
+
+
+def _read_only(shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `shared` with plain read-only arrays, alike in this process and in a worker.
+
+    Arrays of the memmap class would make compiled functions compile anew.
+    """
+
+    def lock(value: Any) -> Any:
+        if isinstance(value, csr_matrix):
+            parts = tuple(map(lock, (value.data, value.indices, value.indptr)))
+            return csr_matrix(parts, shape=value.shape, copy=False)
+        if isinstance(value, np.ndarray):
+            value = np.asarray(value).view()
+            value.flags.writeable = False
+        return value
+
+    return {name: lock(value) for name, value in shared.items()}

@@ -1,9 +1,10 @@
-"""Text to vectors: words, tokens, dense vectors, and the pipeline that a saved model carries."""
+"""Text to vectors: words, tokens, dense vectors, and the feature pipeline of a saved model."""
 
+from labelspace.features.base import TextTransformer
 from labelspace.features.hashing import Hashing
-from labelspace.features.parts import SideBySide, TextFeatures, make_features
 from labelspace.features.pipeline import FeaturePipeline, pipeline_for
 from labelspace.features.sentences import SentenceVectors
+from labelspace.features.spec import SideBySide, TextFeatures, make_features
 from labelspace.features.static import StaticVectors
 from labelspace.features.tfidf import Tfidf
 from labelspace.features.tokens import Tokens
@@ -16,6 +17,7 @@ __all__ = [
     "SideBySide",
     "StaticVectors",
     "TextFeatures",
+    "TextTransformer",
     "Tfidf",
     "Tokens",
     "WordVectors",

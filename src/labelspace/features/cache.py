@@ -11,7 +11,9 @@ ENTRY_VERSION = 2  # raise it when the same settings come to give other vectors
 CACHED_FROM = 2048  # texts; a request, or a batch of `predict`, is not worth a file
 
 
-def kept(texts: Sequence[str], settings: Callable[[], str], make: Callable[[], Arrays]) -> Arrays:
+def cached_vectors(
+    texts: Sequence[str], settings: Callable[[], str], make: Callable[[], Arrays]
+) -> Arrays:
     """Return `make()`, from the cache where it was made of these texts and settings before.
 
     `settings` returns a fingerprint of what the result depends on beside the texts.

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.errors import ParameterError
-from labelspace.features.ngrams import Ngrams, check_ngrams, checked_texts, cutter, with_pairs
+from labelspace.features.base import TextTransformer, check_count
+from labelspace.features.ngrams import (
+    Ngrams,
+    check_ngrams,
+    checked_texts,
+    make_analyzer,
+    with_pairs,
+)
 
 _MOST_FEATURES = 2**31 - 1
 
 
-@dataclass(kw_only=True, eq=False)
-class Hashing:
-    """Counts words in columns given by a hash of the word (scikit-learn's HashingVectorizer).
+@dataclass(kw_only=True, eq=False, repr=False)
+class Hashing(TextTransformer):
+    """Count words in columns given by a hash of the word (scikit-learn's HashingVectorizer).
 
-    There is nothing to fit and no name to a column; two words may share one.
+    There is nothing to fit, and a column has no name; two words may share one.
 
-    n_features   number of columns
-    word_ngrams  shortest and longest run of words
-    lowercase    fold case first
-    norm         "l2" gives every row length 1
+    Parameters
+    ----------
+    n_features : int, default 2**18
+        The number of columns.
+    word_ngrams : (int, int), default (1, 1)
+        The shortest and the longest run of words.
+    lowercase : bool, default True
+        Whether to convert texts to lower case first.
+    norm : {"l2", None}, default "l2"
+        "l2" scales every row to length 1.
+
+    Examples
+    --------
+    >>> from labelspace.features import Hashing
+    >>> Hashing(n_features=1024).transform(["red running shoes"]).shape
+    (1, 1024)
     """
 
     kind: ClassVar[str] = "hashing"
@@ -35,53 +54,50 @@ class Hashing:
     lowercase: bool = True
     norm: Literal["l2"] | None = "l2"
 
-    def __post_init__(self) -> None:
-        if type(self.n_features) is not int or not 1 <= self.n_features <= _MOST_FEATURES:
-            raise ParameterError(
-                f"n_features={self.n_features!r}: expected an integer from 1 to {_MOST_FEATURES}"
-            )
+    def _check_parameters(self) -> None:
+        check_count("n_features", self.n_features, high=_MOST_FEATURES)
         if self.word_ngrams is None:
             raise ParameterError("word_ngrams=None: expected a pair such as (1, 2)")
         check_ngrams("word_ngrams", self.word_ngrams)
         if self.norm not in ("l2", None):
             raise ParameterError(f"norm={self.norm!r}: expected 'l2' or None")
 
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Only checks the texts."""
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
+        """Check the parameters and the texts; there is nothing to fit."""
+        self._check_parameters()
         checked_texts(texts)
         return self
 
-    def fit_transform(self, texts: Iterable[str]) -> csr_matrix:
-        """The same as `transform`."""
-        return self.transform(texts)
-
     def transform(self, texts: Iterable[str]) -> csr_matrix:
-        """(n, n_features) float32; the sign of a value comes from the hash as well."""
+        """Return (n, n_features) float32; the sign of a value comes from the hash as well."""
         listed = checked_texts(texts)
-        # scikit-learn stumbles over an empty list: give it one text and keep no row of it.
-        vectors: csr_matrix = self._vectorizer.transform(listed or [""])[: len(listed)]
+        vectorizer = _vectorizer(self.n_features, self.word_ngrams, self.lowercase, self.norm)
+        # scikit-learn refuses an empty list: give it one text and keep no row of it.
+        vectors: csr_matrix = vectorizer.transform(listed or [""])[: len(listed)]
         return vectors
 
     def feature_names(self) -> list[str]:
-        """A column has no word of its own: its number stands in."""
+        """Return the number of each column, which has no word of its own."""
         return [f"hash {column}" for column in range(self.n_features)]
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that `from_state` needs: what goes into JSON, and no arrays."""
-        return {"parameters": asdict(self)}, {}
+        """Return the parameters for JSON, and no arrays."""
+        return {"parameters": self._parameters()}, {}
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:  # noqa: ARG003
-        """The inverse of `state`; JSON may have turned pairs into lists."""
+        """Return the features whose `state` this is."""
         return cls(**with_pairs(params["parameters"]))
 
-    @cached_property
-    def _vectorizer(self) -> Any:
-        from sklearn.feature_extraction.text import HashingVectorizer
 
-        return HashingVectorizer(
-            n_features=self.n_features,
-            analyzer=cutter("word", self.word_ngrams, self.lowercase),
-            norm=self.norm,
-            dtype=np.float32,
-        )
+@lru_cache(maxsize=8)
+def _vectorizer(n_features: int, ngrams: Ngrams, lowercase: bool, norm: str | None) -> Any:
+    """Return scikit-learn's; to make it takes longer than to transform a text."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    return HashingVectorizer(
+        n_features=n_features,
+        analyzer=make_analyzer("word", ngrams, lowercase),
+        norm=norm,
+        dtype=np.float32,
+    )

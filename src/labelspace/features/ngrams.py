@@ -1,10 +1,11 @@
-"""From a text to its terms: words and character n-grams, cut where scikit-learn cuts them."""
+"""From a text to its terms: words and character n-grams, as scikit-learn's analyzers do."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from numbers import Integral
 from typing import Any, Literal
 
 from labelspace.errors import InputError, ParameterError
@@ -16,17 +17,14 @@ Kind = Literal["word", "char"]
 _find_words = re.compile(r"\b\w\w+\b").findall
 
 
-def cutter(kind: Kind, ngrams: Ngrams, lowercase: bool) -> Callable[[str], list[str]]:
-    """A function from a text to its terms, repeated as often as they occur."""
+def make_analyzer(kind: Kind, ngrams: Ngrams, lowercase: bool) -> Callable[[str], list[str]]:
+    """Return a function from a text to its terms, repeated as often as they occur."""
     low, high = ngrams
-    cut = _cut_words if kind == "word" else _cut_characters
-    if lowercase:
-        return lambda text: cut(text.lower(), low, high)
-    return lambda text: cut(text, low, high)
+    return partial(_word_ngrams if kind == "word" else _char_ngrams, low, high, lowercase)
 
 
-def _cut_words(text: str, low: int, high: int) -> list[str]:
-    words: list[str] = _find_words(text)
+def _word_ngrams(low: int, high: int, lowercase: bool, text: str) -> list[str]:
+    words: list[str] = _find_words(text.lower() if lowercase else text)
     if high == 1:
         return words
     terms = words if low == 1 else []
@@ -35,13 +33,14 @@ def _cut_words(text: str, low: int, high: int) -> list[str]:
     return terms
 
 
-def _cut_characters(text: str, low: int, high: int) -> list[str]:
-    return [term for word in text.split() for term in _characters_of(word, low, high)]
+def _char_ngrams(low: int, high: int, lowercase: bool, text: str) -> list[str]:
+    words = (text.lower() if lowercase else text).split()
+    return [term for word in words for term in _char_ngrams_of_word(word, low, high)]
 
 
-@lru_cache(maxsize=2**14)
-def _characters_of(word: str, low: int, high: int) -> tuple[str, ...]:
-    """N-grams within a word and a blank on either side; a short word counts once, whole."""
+@lru_cache(maxsize=2**14)  # words
+def _char_ngrams_of_word(word: str, low: int, high: int) -> tuple[str, ...]:
+    """Return the n-grams of a word with a space on either side; a short word is one term."""
     padded = f" {word} "
     terms: list[str] = []
     for n in range(low, high + 1):
@@ -56,13 +55,15 @@ def check_ngrams(name: str, value: Any) -> None:
     """Raise ParameterError unless `value` is None or a pair 1 <= low <= high."""
     if value is None:
         return
-    pair = isinstance(value, tuple) and len(value) == 2 and all(type(n) is int for n in value)
+    pair = (
+        isinstance(value, tuple) and len(value) == 2 and all(isinstance(n, Integral) for n in value)
+    )
     if not pair or not 1 <= value[0] <= value[1]:
         raise ParameterError(f"{name}={value!r}: expected a pair such as (1, 2), or None")
 
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
-    """The texts as a list; one bare text or anything that is no text is an InputError."""
+    """Return the texts as a list; raise InputError for a single text or what is not a text."""
     if isinstance(texts, str | bytes):
         raise InputError("expected a list of texts, got one text: put it into a list")
     listed = list(texts)
@@ -73,7 +74,7 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
 
 
 def with_pairs(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters read back from JSON, which knows lists but no pairs."""
+    """Return parameters that were read from JSON, with tuples where JSON has lists."""
     return {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in parameters.items()

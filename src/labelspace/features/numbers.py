@@ -1,8 +1,8 @@
-"""Columns of numbers on one scale: each value by its rank among the training values.
+"""Numeric columns on one scale: each value by its rank among the training values.
 
-A price in the thousands beside a text, whose row has length 1, would be all that a method sees.
-A value becomes its place among the training values of its column, from -1 (the lowest) to 1 (the
-highest), so that neither units nor outliers matter. A missing value is 0, as the median is.
+A price in the thousands would dominate the row of a text, which has length 1. A value becomes its
+rank among the training values of its column, from -1 (the lowest) to 1 (the highest), so that
+neither units nor outliers matter. A missing value is 0, as the median is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SAMPLE = 100_000  # rows that they are learned from
 
 
 class Numbers:
-    """How the numbers of an example become features; learned from the training data."""
+    """Scale numeric columns by the ranks of the training data; made by `Numbers.fit`."""
 
     def __init__(self, quantiles: list[list[float]], names: Sequence[str], weight: float) -> None:
         self.names = list(names)
@@ -33,10 +33,23 @@ class Numbers:
 
     @classmethod
     def fit(cls, values: Any, names: Sequence[str], weight: float = WEIGHT) -> Self:
-        """Learn the ranks from (n, columns) numbers, of which NaN are missing; log how many.
+        """Learn the ranks from (n, columns) numbers; log how many are missing.
 
-        names   of the columns
-        weight  the length of a row of features, at most
+        Parameters
+        ----------
+        values : array-like of shape (n, columns)
+            The numbers; NaN is missing.
+        names : sequence of str
+            The names of the columns.
+        weight : float, default 0.3
+            The largest length of a row of features.
+
+        Examples
+        --------
+        >>> from labelspace.features.numbers import Numbers
+        >>> prices = Numbers.fit([[10.0], [20.0], [4000.0]], ["price"], weight=1.0)
+        >>> prices.transform([[10.0], [20.0], [9999.0]]).ravel().tolist()
+        [-1.0, 0.0, 1.0]
         """
         values = _checked(values)
         missing = np.isnan(values)
@@ -52,8 +65,8 @@ class Numbers:
         quantiles = [np.quantile(each, shares).tolist() if len(each) else [] for each in columns]
         return cls(quantiles, names, weight)
 
-    def transform(self, values: np.ndarray) -> np.ndarray:
-        """(n, columns) float32, the rows no longer than the weight; missing values are 0."""
+    def transform(self, values: Any) -> np.ndarray:
+        """Return (n, columns) float32, rows no longer than the weight; missing values are 0."""
         values = _checked(values)
         ranks = np.zeros(values.shape, np.float32)
         for number, (knots, heights) in enumerate(self._curves):
@@ -63,12 +76,12 @@ class Numbers:
         return ranks * np.float32(self._weight / np.sqrt(max(1, len(self._curves))))
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs, for JSON."""
+        """Return what `from_state` needs, for JSON."""
         return {"names": self.names, "quantiles": self._quantiles, "weight": self._weight}
 
     @classmethod
     def from_state(cls, state: Any, n_columns: int) -> Self:
-        """The inverse of `state`; a ModelFormatError for anything else."""
+        """Return the scale whose `state` this is; raise ModelFormatError for anything else."""
         kept: Mapping[str, Any] = state if isinstance(state, Mapping) else {}
         names, quantiles, weight = (kept.get(each) for each in ("names", "quantiles", "weight"))
         if (
@@ -85,7 +98,7 @@ class Numbers:
 
 
 def _curve(quantiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and their ranks from -1 to 1; a value that many rows have gets the mean of theirs."""
+    """Return values and their ranks from -1 to 1; tied values get their mean rank."""
     knots, which = np.unique(quantiles, return_inverse=True)
     ranks = np.linspace(-1, 1, len(quantiles)) if len(quantiles) > 1 else np.zeros(len(quantiles))
     heights = np.bincount(which, weights=ranks) / np.bincount(which) if len(knots) else ranks
@@ -93,14 +106,14 @@ def _curve(quantiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _are_sorted(values: list[Any]) -> bool:
-    """True for finite numbers in ascending order."""
+    """Return whether these are finite numbers in ascending order."""
     if not all(type(value) in (int, float) and abs(value) < np.inf for value in values):
         return False
     return all(low <= high for low, high in pairwise(values))
 
 
 def _checked(values: Any) -> np.ndarray:
-    """(n, columns) float32 that may hold NaN but no infinity."""
+    """Return (n, columns) float32 that may have NaN but no infinity."""
     try:
         numbers = np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:

@@ -1,7 +1,8 @@
-"""From a Dataset to the matrix a method takes: the part of a saved model that comes first."""
+"""From a Dataset to the matrix a method takes: the first part of a saved model."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -11,24 +12,42 @@ from scipy.sparse import csr_matrix, hstack
 from labelspace._core.arrays import prefixed
 from labelspace._core.sparse import checked_features
 from labelspace.data.dataset import Dataset, Features
+from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError, ModelFormatError, ParameterError
 from labelspace.features.numbers import WEIGHT, Numbers
-from labelspace.features.parts import TextFeatures, make_features, restored
+from labelspace.features.spec import TextFeatures, make_features, restored
 from labelspace.features.tokens import Tokens
-from labelspace.features.written_names import written_names
 
-__all__ = ["FeaturePipeline", "TextFeatures", "make_features", "pipeline_for"]
+__all__ = ["FeaturePipeline", "TextFeatures", "make_features", "pipeline_for", "written_names"]
+
+# What separates a parent's name from its child's in names that contain the path.
+_SEPARATOR = re.compile(r"\s*(?:>|/|\||:)+\s*")
 
 
 class FeaturePipeline:
-    """Vectors of the texts, then the numeric features.
+    """Transform the texts of a data set, and append its numeric features.
 
-    Dense numeric features are columns of numbers, which are put on one scale; sparse ones are left
-    as they are.
+    Dense numeric features are columns of numbers, which are scaled; sparse ones are left as they
+    are.
 
-    text       how texts become vectors, or None to leave texts alone
-    n_numeric  how many numeric features an example has, 0 if there are only texts
-    numbers    the scale of dense numeric features, learned by `fit`; None leaves them as they are
+    Parameters
+    ----------
+    text : TextFeatures or None
+        The features of the texts; None ignores texts.
+    n_numeric : int, default 0
+        The number of numeric features of an example.
+    numbers : Numbers, optional
+        The scale of dense numeric features, which `fit` learns; None leaves them as they are.
+
+    Examples
+    --------
+    >>> from scipy.sparse import identity
+    >>> from labelspace.data.dataset import Dataset
+    >>> from labelspace.features import FeaturePipeline, Tfidf
+    >>> pipeline = FeaturePipeline(Tfidf())
+    >>> data = Dataset(identity(2, format="csr"), texts=["red shoes", "blue shoes"])
+    >>> pipeline.fit_transform(data).shape
+    (2, 3)
     """
 
     def __init__(
@@ -44,10 +63,11 @@ class FeaturePipeline:
 
     @property
     def n_features(self) -> int:
+        """The number of columns."""
         return self.n_numeric + (0 if self.text is None else self.text.n_features)
 
     def feature_names(self) -> list[str]:
-        """A name for each column; numeric features without names have their number."""
+        """Return the name of each column; numeric features without a name have a number."""
         names = [] if self.text is None else self.text.feature_names()
         if self.numbers is not None:
             return [*names, *self.numbers.names]
@@ -61,7 +81,7 @@ class FeaturePipeline:
         return self
 
     def fit_transform(self, dataset: Dataset) -> Features:
-        """`fit` and `transform` of the same data, reading the texts once."""
+        """Fit to the data and return their rows, reading the texts once."""
         self._fit_numbers(dataset)
         numeric = self._numeric(dataset)
         if self.text is None:
@@ -69,14 +89,14 @@ class FeaturePipeline:
         return _beside(self.text.fit_transform(_texts(dataset)), numeric)
 
     def transform(self, dataset: Dataset) -> Features:
-        """(n, n_features): CSR where there are texts, else dense or CSR as the numbers are."""
+        """Return (n, n_features): CSR with texts, else dense or CSR as the numbers are."""
         numeric = self._numeric(dataset)
         if self.text is None:
             return numeric
         return _beside(self.text.transform(_texts(dataset)), numeric)
 
     def transform_texts(self, texts: Iterable[str]) -> csr_matrix:
-        """Vectors of bare texts, for a model that was trained on texts alone."""
+        """Return the rows of texts, for a model that was trained on texts alone."""
         if self.text is None:
             raise InputError("the model was trained on numeric features and takes no texts")
         if self.n_numeric:
@@ -87,9 +107,9 @@ class FeaturePipeline:
         return self.text.transform(texts)
 
     def label_names(self, dataset: Dataset) -> csr_matrix | None:
-        """The labels as tokens, for a method that writes them; None if there are none to write.
+        """Return the label names as tokens, for a generative method; None without names.
 
-        A row for each node of the taxonomy, or for each label where there is no taxonomy.
+        There is a row per node of the taxonomy, or per label where there is no taxonomy.
         """
         if not isinstance(self.text, Tokens):
             return None
@@ -100,7 +120,7 @@ class FeaturePipeline:
         return None
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that `from_state` needs: what goes into JSON, and the arrays."""
+        """Return all that `from_state` needs: parameters for JSON, and the arrays."""
         params: dict[str, Any] = {"text": None, "n_numeric": self.n_numeric}
         arrays: dict[str, np.ndarray] = {}
         if self.text is not None:
@@ -112,7 +132,7 @@ class FeaturePipeline:
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The inverse of `state`; without a scale, numbers are taken as they are."""
+        """Return the pipeline whose `state` this is; without a scale, numbers are not scaled."""
         n_numeric, kept = params["n_numeric"], params.get("numbers")
         if type(n_numeric) is not int or n_numeric < 0:
             raise ModelFormatError(f"n_numeric={n_numeric!r}: expected a number of features")
@@ -128,7 +148,7 @@ class FeaturePipeline:
             self.numbers = Numbers.fit(dataset.features, dataset.number_names, weight)
 
     def _numeric(self, dataset: Dataset) -> Features:
-        """The numeric features, (n, 0) where there are none; another width is an error."""
+        """Return the numeric features, (n, 0) where there are none."""
         self._check_width(dataset)
         if dataset.features is None:
             return np.empty((len(dataset), 0), dtype=np.float32)
@@ -147,15 +167,23 @@ class FeaturePipeline:
 
 
 def pipeline_for(dataset: Dataset, spec: str | TextFeatures) -> FeaturePipeline:
-    """An unfitted pipeline for what the data has; `spec` says how its texts become vectors."""
+    """Return an unfitted pipeline for the texts and the numeric features that the data has.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training data.
+    spec : str or TextFeatures
+        The features of the texts, or their specification; see `make_features`.
+    """
     if isinstance(spec, str):
         text = make_features(spec)
     elif spec is None or hasattr(spec, "fit_transform"):
         text = spec
     else:
         raise ParameterError(
-            f"features={spec!r}: expected a name such as 'tfidf', or an object that makes vectors "
-            "of texts, such as Tfidf()"
+            f"features={spec!r}: expected a name such as 'tfidf', or an object that transforms "
+            "texts, such as Tfidf()"
         )
     if dataset.texts is None:
         text = None
@@ -173,3 +201,30 @@ def _beside(vectors: csr_matrix, numeric: Features) -> csr_matrix:
         return vectors
     both: csr_matrix = hstack([vectors, csr_matrix(numeric)], format="csr", dtype=np.float32)
     return both
+
+
+def written_names(taxonomy: Taxonomy) -> list[str]:
+    """Return the text that a generative method writes per node, such as `L1: Women's Clothing`.
+
+    It is the level and the node's own name. A name that begins with its parent's, as in
+    `Clothing > Women's Clothing`, loses that part; a node without edges keeps its name.
+    """
+    names, depths = taxonomy.node_names, taxonomy.depths()
+    connected = np.zeros(len(taxonomy), dtype=bool)
+    connected[taxonomy.edges.ravel()] = True
+    own = list(names)
+    for child, parent in taxonomy.edges.tolist():
+        shorter = _without(names[child], names[parent])
+        own[child] = min(own[child], shorter, key=len)
+    return [
+        f"L{depths[node]}: {own[node]}" if connected[node] else names[node]
+        for node in range(len(names))
+    ]
+
+
+def _without(name: str, parent: str) -> str:
+    """Return the name without its parent's and the separator."""
+    if not name.startswith(parent):
+        return name
+    separator = _SEPARATOR.match(name, len(parent))
+    return name[separator.end() :] or name if separator else name

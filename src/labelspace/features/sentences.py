@@ -1,7 +1,7 @@
-"""Sentence vectors: a text read whole by a transformer, from a sentence-transformers directory.
+"""Sentence vectors by a transformer from a sentence-transformers directory.
 
 The directory is read as data (JSON and safetensors, never pickle, no code from it), and its weights
-go into the saved model as 16-bit numbers, so that the model needs the directory no more.
+go into the saved model as 16-bit numbers, so that the model does not need the directory.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
+from labelspace._core.not_fitted import NotFittedError
 from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.dense import DenseFeatures
@@ -28,20 +29,23 @@ _TOKENS_AT_A_TIME = 8192  # bounds the memory of a batch
 _LONGEST = 512  # tokens, where the directory does not say
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class SentenceVectors(DenseFeatures):
-    """What a small transformer makes of a text, scaled to length 1.
+    """Encode a text by a transformer, pooled and scaled to length 1.
 
-    source  a directory as sentence-transformers saves it: `config.json`, `model.safetensors`,
-            `tokenizer.json`, and `1_Pooling/config.json` for the mean or the first token
+    Parameters
+    ----------
+    source : str
+        A directory as sentence-transformers saves it: `config.json`, `model.safetensors`,
+        `tokenizer.json`, and `1_Pooling/config.json` for the mean or the first token.
     """
 
     kind: ClassVar[str] = "sentences"
 
     source: str
-    _encoder: _Encoder | None = field(default=None, init=False, repr=False)
+    _encoder: _Encoder = field(init=False, repr=False)  # set by fit
 
-    def __post_init__(self) -> None:
+    def _check_parameters(self) -> None:
         if not self.source:
             raise ParameterError("source='': expected a sentence-transformers directory")
 
@@ -49,21 +53,22 @@ class SentenceVectors(DenseFeatures):
     def n_features(self) -> int:
         return self._fitted().dim
 
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Read the transformer; of the texts nothing is learned."""
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
+        """Read the transformer; nothing is learned from the texts."""
+        self._check_parameters()
         checked_texts(texts)
         self._encoder = _read(Path(self.source))
         return self
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that `from_state` needs: settings for JSON; weights and tokenizer as arrays."""
+        """Return all that `from_state` needs: settings for JSON; weights and tokenizer."""
         encoder = self._fitted()
         params = {"parameters": {"source": self.source}, "encoder": encoder.settings}
         return params, encoder.arrays()
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The inverse of `state`."""
+        """Return the features whose `state` this is."""
         features = cls(**params["parameters"])
         settings = params["encoder"]
         torch, transformers = _libraries()
@@ -95,18 +100,18 @@ class SentenceVectors(DenseFeatures):
         return digest(json.dumps(encoder.settings), *(arrays[name] for name in sorted(arrays)))
 
     def _fitted(self) -> _Encoder:
-        if self._encoder is None:
-            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
-
-            raise NotFittedError("the sentence encoder is not read yet: call fit first")
-        return self._encoder
+        try:
+            return self._encoder
+        except AttributeError:
+            raise NotFittedError("the sentence encoder is not read yet: call fit first") from None
 
 
 @dataclass
 class _Encoder:
     """A transformer with its tokenizer.
 
-    settings  config: the transformer's own; pooling: mean or cls; max_tokens: where texts are cut
+    `settings` has the transformer's `config`, the `pooling` (mean or cls) and `max_tokens`, at
+    which texts are truncated.
     """
 
     model: Any
@@ -130,7 +135,7 @@ class _Encoder:
         return weights | {"tokenizer": written}
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, dim) float32. Texts of one length go together: nothing is padded or masked."""
+        """Return (n, dim) float32. A batch has texts of one length: no padding, no mask."""
         torch, _ = _libraries()
         tokens = [one.ids for one in self.tokenizer.encode_batch_fast(texts)]
         lengths = np.array([len(ids) for ids in tokens], np.int64)
@@ -172,7 +177,7 @@ def _read(place: Path) -> _Encoder:
         raise
     except Exception as error:  # the libraries raise whatever they meet
         raise InputError(f"{place} cannot be read as a sentence encoder: {error}") from None
-    # As they will be saved, so that a model answers alike before and after.
+    # As they will be saved, so that a model predicts the same before and after.
     model.load_state_dict({name: w.half().float() for name, w in model.state_dict().items()})
     limit = _json(place / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
     settings = {
@@ -187,10 +192,10 @@ def _read(place: Path) -> _Encoder:
 
 
 def _pooling(place: Path) -> str:
-    """Mean or cls; anything else is refused rather than done wrong."""
-    said = _json(place / "1_Pooling" / "config.json")
-    modes = [name for name, on in said.items() if name.startswith("pooling_mode_") and on]
-    if said.get("pooling_mode_cls_token") and len(modes) == 1:
+    """Return "mean" or "cls"; raise InputError for any other pooling."""
+    given = _json(place / "1_Pooling" / "config.json")
+    modes = [name for name, on in given.items() if name.startswith("pooling_mode_") and on]
+    if given.get("pooling_mode_cls_token") and len(modes) == 1:
         return "cls"
     if modes in ([], ["pooling_mode_mean_tokens"]):
         return "mean"
@@ -198,7 +203,7 @@ def _pooling(place: Path) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A settings file, empty where it is missing."""
+    """Return a settings file, empty where it is missing."""
     if not path.is_file():
         return {}
     try:

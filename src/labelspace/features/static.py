@@ -1,7 +1,7 @@
-"""Means of ready-made token vectors: what words mean, learned elsewhere, at the price of a lookup.
+"""Means of pretrained token vectors, at the cost of a lookup per token.
 
 The vectors and their tokenizer are read as data from the files of an installed package or of a
-directory; no code of theirs runs. A saved model carries them along and needs neither.
+directory; no code of theirs runs. A saved model contains them and needs neither.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from labelspace._core.arrays import read_arrays
+from labelspace._core.not_fitted import NotFittedError
 from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError, ParameterError
-from labelspace.features.dense import DenseFeatures, TokenTable, check_dim
+from labelspace.features.base import check_count
+from labelspace.features.dense import DenseFeatures, TokenTable
 from labelspace.features.ngrams import checked_texts
 from labelspace.features.tokens import restored_tokenizer, tokenizers_library
 
@@ -25,32 +27,38 @@ PACKAGE = "wordllama"
 _BLOCK = 4096  # texts cut into tokens at a time, to bound memory
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class StaticVectors(DenseFeatures):
-    """The mean of the vectors of a text's tokens, scaled to length 1.
+    """Represent a text by the mean of its tokens' pretrained vectors, scaled to length 1.
 
-    source  "wordllama", the package; or a directory with a `.safetensors` file of one table
-            (tokens, dim) and the tokenizer's `.json`
-    dim     keep the first so many columns; None keeps all (wordllama: 256, and its first 64 or 128
-            are made to serve alone)
+    Parameters
+    ----------
+    source : str, default "wordllama"
+        "wordllama", the package; or a directory with a `.safetensors` file of one table
+        (tokens, dim) and the tokenizer's `.json`.
+    dim : int or None, default None
+        Keep the first `dim` columns; None keeps all. wordllama has 256 and is trained so that the
+        first 64 or 128 can be used alone.
     """
 
     kind: ClassVar[str] = "static"
 
     source: str = PACKAGE
     dim: int | None = None
-    _table: TokenTable | None = field(default=None, init=False, repr=False)
-    _tokenizer: Any = field(default=None, init=False, repr=False)
+    _table: TokenTable = field(init=False, repr=False)  # set by fit, as the next is
+    _tokenizer: Any = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        check_dim(self.dim)
+    def _check_parameters(self) -> None:
+        if self.dim is not None:
+            check_count("dim", self.dim)
 
     @property
     def n_features(self) -> int:
         return int(self._fitted().codes.shape[1])
 
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Read the vectors; of the texts nothing is learned."""
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
+        """Read the vectors; nothing is learned from the texts."""
+        self._check_parameters()
         checked_texts(texts)
         table, self._tokenizer = _read(self.source)
         if self.dim is not None and self.dim > table.shape[1]:
@@ -61,14 +69,14 @@ class StaticVectors(DenseFeatures):
         return self
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that `from_state` needs: parameters for JSON; vectors and tokenizer as arrays."""
+        """Return all that `from_state` needs: parameters for JSON; vectors and tokenizer."""
         arrays = self._fitted().arrays()
         arrays["tokenizer"] = np.frombuffer(self._tokenizer.to_str().encode(), np.uint8)
-        return {"parameters": {"source": self.source, "dim": self.dim}}, arrays
+        return {"parameters": self._parameters()}, arrays
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The inverse of `state`."""
+        """Return the features whose `state` this is."""
         features = cls(**params["parameters"])
         features._tokenizer = restored_tokenizer(arrays["tokenizer"], "static")
         features._table = TokenTable.restored(arrays, features._tokenizer.get_vocab_size())
@@ -91,15 +99,14 @@ class StaticVectors(DenseFeatures):
         return digest(table.codes, table.scales, self._tokenizer.to_str())
 
     def _fitted(self) -> TokenTable:
-        if self._table is None:
-            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
-
-            raise NotFittedError("the token vectors are not read yet: call fit first")
-        return self._table
+        try:
+            return self._table
+        except AttributeError:
+            raise NotFittedError("the token vectors are not read yet: call fit first") from None
 
 
 def _read(source: str) -> tuple[np.ndarray, Any]:
-    """The table of vectors and the tokenizer of a package or directory."""
+    """Return the table of vectors and the tokenizer of a package or directory."""
     library = tokenizers_library("static")
     place = _package_folder() if source == PACKAGE else Path(source)
     weights, tokenizer_file = _only(place, "*.safetensors"), _only(place, "*tokenizer*.json")
@@ -125,7 +132,7 @@ def _read(source: str) -> tuple[np.ndarray, Any]:
 
 
 def _package_folder() -> Path:
-    """Where the package lies; finding it does not import it."""
+    """Return the directory of the package without importing it."""
     found = find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise MissingExtraError(
@@ -136,7 +143,7 @@ def _package_folder() -> Path:
 
 
 def _only(place: Path, pattern: str) -> Path:
-    """The one file of this pattern in the directory or the folders in it."""
+    """Return the one file of this pattern in the directory or its subdirectories."""
     found = sorted([*place.glob(pattern), *place.glob(f"*/{pattern}")])
     # A directory may hold a tokenizer's settings beside the tokenizer itself.
     exact = [path for path in found if path.name == "tokenizer.json"] or found

@@ -1,14 +1,14 @@
-"""Texts as sequences of token ids, for methods that read text in order.
+"""Texts as sequences of token ids, for sequence models.
 
-Row i of the matrix holds example i's tokens in its first columns, one a column, as id + 1: zeros,
-which a sparse matrix does not keep, are no tokens. Ids 0, 1 and 2 are `<pad>`, `</s>` and `<unk>`.
+Row i of the matrix has example i's tokens in its first columns, one per column, as id + 1: zeros,
+which a sparse matrix does not store, are no tokens. Ids 0, 1 and 2 are `<pad>`, `</s>` and `<unk>`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,28 +17,36 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import expect
+from labelspace._core.not_fitted import NotFittedError
 from labelspace.errors import (
     InputError,
     MissingExtraError,
     ModelFormatError,
     ParameterError,
 )
+from labelspace.features.base import TextTransformer, check_count
 from labelspace.features.ngrams import checked_texts
 
 SPECIAL = ("<pad>", "</s>", "<unk>")
 PLACE = "{text}"
 _TOKENIZER_FILE = "tokenizer.json"
-_MOST_PATTERNS, _LONGEST = 32, 1000
+_MOST_PATTERNS, _LONGEST = 32, 1000  # regular expressions of a tokenizer; characters of one
 
 
-@dataclass(kw_only=True, eq=False)
-class Tokens:
-    """Cuts texts into pieces of words, by a tokenizer trained on them or by a ready one.
+@dataclass(kw_only=True, eq=False, repr=False)
+class Tokens(TextTransformer):
+    """Tokenize texts into subwords, by a tokenizer trained on them or by a pretrained one.
 
-    max_tokens  longer texts are cut off here
-    vocabulary  pieces that the trained tokenizer has at most (byte-pair encoding, lower case)
-    source      "" to train one; else a directory with `tokenizer.json`, or a hub name
-    prompt      what a text is put into before it is cut; `{text}` stands for the text
+    Parameters
+    ----------
+    max_tokens : int, default 48
+        Longer texts are truncated.
+    vocabulary : int, default 8000
+        The largest vocabulary of the trained tokenizer (byte-pair encoding, lower case).
+    source : str, default ""
+        "" to train a tokenizer; else a directory with `tokenizer.json`, or a hub name.
+    prompt : str, default "{text}"
+        The prompt that `{text}`, the text, is inserted into.
     """
 
     kind: ClassVar[str] = "tokens"
@@ -47,13 +55,11 @@ class Tokens:
     vocabulary: int = 8000
     source: str = ""
     prompt: str = PLACE
-    _tokenizer: Any = field(default=None, init=False, repr=False)
+    _tokenizer: Any = field(init=False, repr=False)  # set by fit
 
-    def __post_init__(self) -> None:
-        for name, low in (("max_tokens", 1), ("vocabulary", len(SPECIAL) + 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < low:
-                raise ParameterError(f"{name}={value!r}: expected an integer of at least {low}")
+    def _check_parameters(self) -> None:
+        check_count("max_tokens", self.max_tokens)
+        check_count("vocabulary", self.vocabulary, len(SPECIAL) + 1)
         if PLACE not in self.prompt:
             raise ParameterError(f"prompt={self.prompt!r}: {PLACE} is missing, where the text goes")
 
@@ -61,38 +67,33 @@ class Tokens:
     def n_features(self) -> int:
         return self.max_tokens
 
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Train the tokenizer, or fetch the ready one."""
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
+        """Train the tokenizer, or load the pretrained one."""
+        self._check_parameters()
         listed = checked_texts(texts)
         self._tokenizer = _fetched(self.source) if self.source else self._trained(listed)
         return self
 
-    def fit_transform(self, texts: Iterable[str]) -> csr_matrix:
-        """`fit` and `transform` of the same texts."""
-        listed = checked_texts(texts)
-        return self.fit(listed).transform(listed)
-
     def transform(self, texts: Iterable[str]) -> csr_matrix:
-        """(n, max_tokens) float32: the tokens of each text within the prompt."""
+        """Return (n, max_tokens) float32: the tokens of each text within the prompt."""
         return self._rows([self.prompt.replace(PLACE, text) for text in checked_texts(texts)])
 
     def transform_names(self, names: Iterable[str]) -> csr_matrix:
-        """The same without the prompt: labels as they are to be written."""
+        """Return the tokens of label names, which have no prompt."""
         return self._rows(checked_texts(names))
 
     def feature_names(self) -> list[str]:
-        """A column is a place in the text."""
+        """Return the position in the text that each column is."""
         return [f"token {place + 1}" for place in range(self.max_tokens)]
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that `from_state` needs: parameters for JSON, and the tokenizer's JSON as bytes."""
-        parameters = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        """Return the parameters for JSON, and the tokenizer's own JSON as bytes."""
         written = self._fitted().to_str().encode()
-        return {"parameters": parameters}, {"tokenizer": np.frombuffer(written, np.uint8)}
+        return {"parameters": self._parameters()}, {"tokenizer": np.frombuffer(written, np.uint8)}
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The inverse of `state`."""
+        """Return the features whose `state` this is."""
         tokens = cls(**params["parameters"])
         tokens._tokenizer = restored_tokenizer(arrays["tokenizer"])
         return tokens
@@ -106,11 +107,10 @@ class Tokens:
         return csr_matrix((data, columns, ends), shape=(len(texts), self.max_tokens))
 
     def _fitted(self) -> Any:
-        if self._tokenizer is None:
-            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
-
-            raise NotFittedError("the tokenizer is not trained yet: call fit first")
-        return self._tokenizer
+        try:
+            return self._tokenizer
+        except AttributeError:
+            raise NotFittedError("the tokenizer is not trained yet: call fit first") from None
 
     def _trained(self, texts: Sequence[str]) -> Any:
         library = tokenizers_library()
@@ -145,7 +145,7 @@ def _fetched(source: str) -> Any:
 def restored_tokenizer(written: np.ndarray, extra: str = "t5", n_tokens: int | None = None) -> Any:
     """Return the tokenizer whose JSON these bytes are, with at most so many tokens.
 
-    It cuts texts by regular expressions, of which only a few short ones are taken from a file.
+    It splits texts by regular expressions, of which only a few short ones are read from a file.
     """
     library = tokenizers_library(extra)
     expect(written.dtype == np.uint8 and written.ndim == 1, "the tokenizer is not a text")
@@ -165,7 +165,7 @@ def restored_tokenizer(written: np.ndarray, extra: str = "t5", n_tokens: int | N
 
 
 def _patterns(part: Any) -> list[str]:
-    """Return all regular expressions in a tokenizer's JSON; the vocabulary is not looked at."""
+    """Return all regular expressions in a tokenizer's JSON; the vocabulary is skipped."""
     if isinstance(part, list):
         return [pattern for entry in part for pattern in _patterns(entry)]
     if not isinstance(part, dict):
@@ -176,7 +176,7 @@ def _patterns(part: Any) -> list[str]:
 
 
 def tokenizers_library(extra: str = "t5") -> Any:
-    """The library, or an error that names the extra which brings it."""
+    """Return the library; raise MissingExtraError with the extra that has it."""
     try:
         return import_module("tokenizers")
     except ModuleNotFoundError:

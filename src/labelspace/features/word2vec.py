@@ -4,32 +4,42 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from labelspace._core.dense import unit_array
+from labelspace._core.not_fitted import NotFittedError
 from labelspace._core.sparse import digest
-from labelspace.errors import InputError, MissingExtraError, ParameterError
-from labelspace.features.cache import kept
-from labelspace.features.dense import DenseFeatures, TokenTable, check_dim
-from labelspace.features.ngrams import checked_texts, cutter
+from labelspace.errors import InputError, MissingExtraError
+from labelspace.features.base import check_count
+from labelspace.features.dense import DenseFeatures, TokenTable
+from labelspace.features.ngrams import checked_texts, make_analyzer
 
-_cut = cutter("word", (1, 1), lowercase=True)
+_words_of = make_analyzer("word", (1, 1), lowercase=True)
 _LARGEST_SEED = 2**32 - 1  # that gensim takes
 _ENOUGH_WORDS = 10_000_000  # to read in all passes together
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class WordVectors(DenseFeatures):
-    """The mean of a text's word vectors, each weighted by how rare its word is (idf).
+    """Represent a text by the mean of its word vectors, each weighted by its word's idf.
 
-    dim        columns
-    window     how many words apart two words still count as context
-    epochs     passes over the texts; None: 5, and on small corpora up to 30
-    min_count  words that occur less often have no vector
-    seed       the same seed gives the same vectors: one thread does the work
+    The vectors are trained on the texts of `fit` by gensim's word2vec (skip-gram).
+
+    Parameters
+    ----------
+    dim : int, default 128
+        The number of columns.
+    window : int, default 5
+        The largest distance between a word and its context, in words.
+    epochs : int or None, default None
+        Passes over the texts; None is 5, and up to 30 on small corpora.
+    min_count : int, default 5
+        Words that occur less often have no vector.
+    seed : int, default 0
+        The same seed gives the same vectors: training runs on one thread.
     """
 
     kind: ClassVar[str] = "word2vec"
@@ -39,26 +49,24 @@ class WordVectors(DenseFeatures):
     epochs: int | None = None
     min_count: int = 5
     seed: int = 0
-    _table: TokenTable | None = field(default=None, init=False, repr=False)
-    _numbers: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _table: TokenTable = field(init=False, repr=False)  # set by fit, as the next is
+    _word_ids: dict[str, int] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        check_dim(self.dim)
-        for name, low in (("window", 1), ("epochs", 1), ("min_count", 1), ("seed", 0)):
+    def _check_parameters(self) -> None:
+        for name, low in (("dim", 1), ("window", 1), ("epochs", 1), ("min_count", 1), ("seed", 0)):
             value = getattr(self, name)
-            if name == "epochs" and value is None:
-                continue
-            if type(value) is not int or value < low:
-                raise ParameterError(f"{name}={value!r}: expected an integer of at least {low}")
+            if name != "epochs" or value is not None:
+                check_count(name, value, low)
 
     @property
     def n_features(self) -> int:
         return self.dim
 
-    def fit(self, texts: Iterable[str]) -> Self:
-        """Learn the vectors, or take them from the cache."""
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
+        """Train the vectors, or read them from the cache."""
+        self._check_parameters()
         listed = checked_texts(texts)
-        learned = kept(
+        learned = cached_vectors(
             listed,
             lambda: digest("words of word2vec", sorted(self._parameters().items())),
             lambda: self._learn(listed),
@@ -66,30 +74,27 @@ class WordVectors(DenseFeatures):
         return self._take(learned)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that `from_state` needs: parameters for JSON; vectors and words as arrays."""
-        arrays = self._fitted().arrays() | {"words": _as_bytes(self._numbers)}
+        """Return all that `from_state` needs: parameters for JSON; vectors and words as arrays."""
+        arrays = self._fitted().arrays() | {"words": _as_bytes(self._word_ids)}
         return {"parameters": self._parameters()}, arrays
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The inverse of `state`."""
+        """Return the features whose `state` this is."""
         return cls(**params["parameters"])._take(arrays)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
 
     def _take(self, arrays: Mapping[str, np.ndarray]) -> Self:
         words = arrays["words"].tobytes().decode().split("\n")
-        self._numbers = {word: number for number, word in enumerate(words)}
+        self._word_ids = {word: number for number, word in enumerate(words)}
         self._table = TokenTable.restored(arrays, len(words) if arrays["words"].size else 0)
         return self
 
     def _learn(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """The arrays of the state: words by falling frequency, and their weighted vectors."""
+        """Return the arrays of the state: words by falling frequency, and weighted vectors."""
         counts: Counter[str] = Counter()
         texts_with: Counter[str] = Counter()
         for text in texts:
-            words = _cut(text)
+            words = _words_of(text)
             counts.update(words)
             texts_with.update(set(words))
         counts = Counter({word: n for word, n in counts.items() if n >= self.min_count})
@@ -114,7 +119,7 @@ class WordVectors(DenseFeatures):
         )  # fmt: skip
         model.build_vocab_from_freq(dict(counts), corpus_count=len(texts))
         words = list(model.wv.index_to_key)
-        # Our own beginning, as short as word2vec's: the library's may change with its version.
+        # Own initial vectors in word2vec's range: the library's may change with its version.
         rng = np.random.default_rng([self.seed, self.dim])
         start = (rng.random((len(words), self.dim), np.float32) - np.float32(0.5)) / self.dim
         model.wv.vectors[:] = start
@@ -128,35 +133,34 @@ class WordVectors(DenseFeatures):
         return words, np.asarray(model.wv.vectors)
 
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:
-        known = self._numbers
-        return self._fitted().sums(
-            [[known[word] for word in _cut(text) if word in known] for text in texts]
+        table, known = self._fitted(), self._word_ids
+        return table.sums(
+            [[known[word] for word in _words_of(text) if word in known] for text in texts]
         )
 
     def _identity(self) -> str:
         table = self._fitted()
-        return digest(table.codes, table.scales, _as_bytes(self._numbers))
+        return digest(table.codes, table.scales, _as_bytes(self._word_ids))
 
     def _fitted(self) -> TokenTable:
-        if self._table is None:
-            from labelspace._core.not_fitted import NotFittedError  # scikit-learn loads slowly
-
-            raise NotFittedError("the word vectors are not learned yet: call fit first")
-        return self._table
+        try:
+            return self._table
+        except AttributeError:
+            raise NotFittedError("the word vectors are not trained yet: call fit first") from None
 
 
 class _Sentences:
-    """The words of each text, cut anew in each pass so that they need no memory."""
+    """The words of each text, made anew in each pass so that they need no memory."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
 
     def __iter__(self) -> Iterator[list[str]]:
-        return map(_cut, self.texts)
+        return map(_words_of, self.texts)
 
 
 def _as_bytes(words: Iterable[str]) -> np.ndarray:
-    """Words hold letters, digits and underscores alone: a line break separates them."""
+    """Return the words as bytes, one per line: they are letters, digits and underscores."""
     return np.frombuffer("\n".join(words).encode(), np.uint8)
 
 

@@ -108,6 +108,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         If training fails or is interrupted, the method is unfitted, whatever it was before.
         """
         self.check_parameters()
+        if Y is None:
+            raise InputError(f"{self.name} requires y to be passed, but the target y is None")
         X = checked_features(X)
         Y = checked_labels(Y, X.shape[0])
         if X.shape[0] == 0:
@@ -161,6 +163,17 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             self.__dict__.pop("n_labels_", None)
             raise
         self.n_labels_ = data.Y.shape[1]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_labels_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = tags.target_tags.two_d_labels = True
+        tags.target_tags.single_output = False
+        return tags
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_labels_"):

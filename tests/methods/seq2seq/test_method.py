@@ -9,8 +9,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import CheckpointError, InputError, MissingExtraError, ParameterError
+from labelspace.features.pipeline import written_names
 from labelspace.features.tokens import Tokens
-from labelspace.features.written_names import written_names
 from labelspace.methods.seq2seq.beam_search import OFF, Writer, next_log_probabilities
 from labelspace.methods.seq2seq.method import Seq2Seq
 from labelspace.methods.seq2seq.model import Bag, Reading, holds_tokens, restored_t5, t5_arrays

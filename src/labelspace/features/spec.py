@@ -1,4 +1,4 @@
-"""Text features by name, one kind alone or several side by side: `tfidf+0.5*static`."""
+"""Text features by a specification, one kind or several side by side: `tfidf+0.5*static`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix, hstack
 from labelspace._core.arrays import prefixed
 from labelspace._core.sparse import unit_rows
 from labelspace.errors import ModelFormatError, ParameterError
+from labelspace.features.base import TextTransformer
 from labelspace.features.hashing import Hashing
 from labelspace.features.ngrams import checked_texts
 from labelspace.features.sentences import SentenceVectors
@@ -23,16 +24,16 @@ from labelspace.features.word2vec import WordVectors
 
 
 class TextFeatures(Protocol):
-    """What turns texts into vectors; `state` and `from_state` take it to disk and back."""
+    """What a feature pipeline needs of text features; `TextTransformer` has all of it."""
 
     kind: ClassVar[str]
 
     @property
     def n_features(self) -> int: ...
 
-    def fit(self, texts: Iterable[str]) -> Self: ...
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self: ...
 
-    def fit_transform(self, texts: Iterable[str]) -> csr_matrix: ...
+    def fit_transform(self, texts: Iterable[str], y: Any = None) -> csr_matrix: ...
 
     def transform(self, texts: Iterable[str]) -> csr_matrix: ...
 
@@ -44,52 +45,69 @@ class TextFeatures(Protocol):
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self: ...
 
 
-@dataclass(eq=False)
-class SideBySide:
-    """Several kinds of features in one row: each scaled to length 1, weighted, then the whole.
+@dataclass(eq=False, repr=False)
+class SideBySide(TextTransformer):
+    """Concatenate several kinds of features, each scaled to length 1 and weighted.
 
-    parts  (weight, features); Tokens cannot be one, since its numbers are no weights
+    The concatenated row is scaled to length 1 again.
+
+    Parameters
+    ----------
+    parts : list of (float, TextFeatures)
+        The weight and the features of each part. Tokens cannot be a part: its values are ids.
+
+    Examples
+    --------
+    >>> from labelspace.features import Hashing, SideBySide, Tfidf
+    >>> both = SideBySide([(1.0, Tfidf()), (0.5, Hashing(n_features=64))])
+    >>> both.fit_transform(["red shoes", "blue shoes"]).shape
+    (2, 67)
     """
 
     kind: ClassVar[str] = "side by side"
 
     parts: Sequence[tuple[float, TextFeatures]]
 
-    def __post_init__(self) -> None:
+    def _check_parameters(self) -> None:
         if not self.parts:
-            raise ParameterError("no features to set side by side")
+            raise ParameterError("parts is empty: expected (weight, features) of at least one kind")
         for weight, part in self.parts:
             if not 0 < weight < np.inf:
                 raise ParameterError(f"weight {weight} of {part.kind}: expected one above 0")
             if isinstance(part, Tokens):
-                raise ParameterError("tokens stand alone: nothing can be set beside them")
+                raise ParameterError(
+                    "tokens cannot be combined with other features: use them alone"
+                )
 
     @property
     def n_features(self) -> int:
         return sum(part.n_features for _, part in self.parts)
 
-    def fit(self, texts: Iterable[str]) -> Self:
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
         """Fit each part to the texts."""
+        self._check_parameters()
         listed = checked_texts(texts)
         for _, part in self.parts:
             part.fit(listed)
         return self
 
-    def fit_transform(self, texts: Iterable[str]) -> csr_matrix:
-        """`fit` and `transform` of the same texts."""
+    def fit_transform(self, texts: Iterable[str], y: Any = None) -> csr_matrix:  # noqa: ARG002
+        """Fit each part to the texts and return their rows."""
+        self._check_parameters()
         listed = checked_texts(texts)
         return self._joined([part.fit_transform(listed) for _, part in self.parts])
 
     def transform(self, texts: Iterable[str]) -> csr_matrix:
-        """(n, n_features) float32, the columns in the order of the parts."""
+        """Return (n, n_features) float32, the columns in the order of the parts."""
         listed = checked_texts(texts)
         return self._joined([part.transform(listed) for _, part in self.parts])
 
     def feature_names(self) -> list[str]:
+        """Return the name of each column, in the order of the parts."""
         return [name for _, part in self.parts for name in part.feature_names()]
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that `from_state` needs: what goes into JSON, and the arrays."""
+        """Return all that `from_state` needs: the parts for JSON, and their arrays."""
         params: list[dict[str, Any]] = []
         arrays: dict[str, np.ndarray] = {}
         for number, (weight, part) in enumerate(self.parts):
@@ -100,7 +118,7 @@ class SideBySide:
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The inverse of `state`."""
+        """Return the features whose `state` this is."""
         return cls(
             [
                 (settings["weight"], restored(settings, arrays, f"{number}."))
@@ -129,12 +147,31 @@ _PART = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\*)?(?P<name>\w+)(?::(?P<
 
 
 def make_features(spec: str) -> TextFeatures | None:
-    """Texts to rows, by name: "tfidf", "chars" (tf-idf of runs of 3 to 5 characters), "hashing",
-    "tokens", "static", "word2vec", "sentences:DIR".
+    """Return the text features that a specification names.
 
-    Names with a plus between them stand side by side, with a weight if one is given, as in
-    "tfidf+0.5*static:128" (a number after static or word2vec: so many columns). "none" leaves texts
-    alone.
+    Parameters
+    ----------
+    spec : str
+        "tfidf", "chars" (tf-idf of 3 to 5 characters), "hashing", "tokens", "static", "word2vec"
+        or "sentences:DIR". Names joined by a plus are concatenated, each with an optional weight,
+        as in "tfidf+0.5*static:128"; a number after static or word2vec is the number of columns.
+        "none" ignores texts.
+
+    Returns
+    -------
+    TextFeatures or None
+        Unfitted features; None for "none".
+
+    Raises
+    ------
+    ParameterError
+        If the specification cannot be parsed.
+
+    Examples
+    --------
+    >>> from labelspace.features import make_features
+    >>> make_features("chars")
+    Tfidf(char_ngrams=(3, 5), word_ngrams=None)
     """
     if spec == _NO_TEXT:
         return None
@@ -145,7 +182,7 @@ def make_features(spec: str) -> TextFeatures | None:
 def restored(
     params: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str
 ) -> TextFeatures:
-    """Features of any kind from their state, whose arrays begin with the prefix."""
+    """Return features of any kind from their state, whose arrays begin with the prefix."""
     kind = params["kind"]
     if kind not in _KINDS:
         raise ModelFormatError(f"features of kind {kind!r} need a newer labelspace: upgrade it")
@@ -154,7 +191,7 @@ def restored(
 
 
 def _make_part(text: str, spec: str) -> tuple[float, TextFeatures]:
-    """'0.5*static:128' -> (0.5, StaticVectors(dim=128))."""
+    """Return (0.5, StaticVectors(dim=128)) for "0.5*static:128"."""
     found = _PART.fullmatch(text)
     if found is None:
         raise _unknown(spec)

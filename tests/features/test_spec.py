@@ -109,9 +109,9 @@ def test_wrong_values_are_named():
         make_features("static:many")
     with pytest.raises(ParameterError, match=r"weight 0\.0 of static"):
         make_features("tfidf+0*static")
-    with pytest.raises(ParameterError, match="tokens stand alone"):
+    with pytest.raises(ParameterError, match="tokens cannot be combined"):
         make_features("tfidf+tokens")
-    with pytest.raises(ParameterError, match="tokens stand alone"):
+    with pytest.raises(ParameterError, match="tokens cannot be combined"):
         SideBySide([(1.0, Tokens())])
-    with pytest.raises(ParameterError, match="no features"):
+    with pytest.raises(ParameterError, match="parts is empty"):
         SideBySide([])
