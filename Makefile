@@ -3,8 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+DOCS_STAMP := .venv/.docs-ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -24,6 +25,11 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overview.py $(DATA)
 
+# The documentation as a site that needs no network: site/index.html. Dead links fail the build.
+docs: $(DOCS_STAMP)
+	$(BIN)/python docs/tables.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
 # torch first and alone: its pinned version is the one the constraints name.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labelspace needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
@@ -32,5 +38,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
 	touch $(STAMP)
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(DOCS_STAMP)
+
 clean:
-	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv demo build dist site .mypy_cache .ruff_cache .pytest_cache
