@@ -4,9 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 DEMO_STAMP := .venv/.demo-ready
+DOCS_STAMP := .venv/.docs-ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 # Only what the demo uses, not the developer's tools.
 demo: $(DEMO_STAMP)
@@ -28,6 +29,11 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overview.py $(DATA)
 
+# The documentation as a site that needs no network: site/index.html. Dead links fail the build.
+docs: $(DOCS_STAMP)
+	$(BIN)/python docs/tables.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
 # torch first and alone: its pinned version is the one the constraints name.
 $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labelspace needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
@@ -41,5 +47,9 @@ $(STAMP): $(DEMO_STAMP)
 	$(PIP) -e '.[dev,peers]'
 	touch $(STAMP)
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(DOCS_STAMP)
+
 clean:
-	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*
+	rm -rf .venv demo build dist site .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*

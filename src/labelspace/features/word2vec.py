@@ -14,6 +14,7 @@ from labelspace._core.not_fitted import NotFittedError
 from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError
 from labelspace.features.base import check_count
+from labelspace.features.cache import cached_vectors
 from labelspace.features.dense import DenseFeatures, TokenTable
 from labelspace.features.ngrams import checked_texts, make_analyzer
 
