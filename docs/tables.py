@@ -31,8 +31,7 @@ def parameter_table(name: str) -> str:
         ]
         if rows:
             lines = ["| parameter | default | allowed | meaning |", "|---|---|---|---|"]
-            for cells in rows:
-                lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            lines += ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
             parts.append(f"**{group.capitalize()}** ({meaning})\n\n" + "\n".join(lines))
     return "\n" + "\n\n".join(parts) + "\n\n"
 
