@@ -121,7 +121,7 @@ def synthetic_queries(index: TreeIndex, layout: Layout, n: int, rng: np.random.G
             vector = index.flat[index.starts[node] : index.starts[node + 1]] / SHARPNESS
             noisy = vector + NOISE * rng.standard_normal(DIM) / np.sqrt(DIM)
             queries[row, index.part[node] : index.part[node] + DIM] = noisy / np.linalg.norm(noisy)
-            node = int(index.nodes.main[node])
+            node = int(index.nodes.main_parent[node])
     return queries, targets
 
 

@@ -1,4 +1,4 @@
-"""TreeSpace's two geometries: the ball against `nn.poincare`, and whole models against numpy."""
+"""The geometries of TreeSpace: the ball against `nn.poincare`, fitted models against numpy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EITHER = pytest.mark.parametrize("geometry", list(GEOMETRIES))
 
 
 def paths(n=200, seed=0):
-    """Examples of a tree, 4 x 4 x 2, whose words name most parts of their path."""
+    """Examples of a 4 x 4 x 2 tree whose features are a noisy copy of their labels."""
     rng = np.random.default_rng(seed)
     names = [f"{a}" for a in range(4)] + [f"{a}>{b}" for a in range(4) for b in range(4)]
     names += [f"{a}>{b}>{c}" for a in range(4) for b in range(4) for c in range(2)]
@@ -43,92 +43,95 @@ def in_ball(rows):
     return poincare.exponential(torch.zeros_like(wide), wide)
 
 
+def log_0(points):
+    length = points.norm(dim=1, keepdim=True)
+    return points * (torch.atanh(length) / length)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.floats(-6, 6))
 def test_points_and_distances_are_those_of_poincare(seed, exponent):
-    """From all but 0 to far beyond the radius."""
+    """Rows are from nearly 0 to far longer than the radius."""
     rng = np.random.default_rng(seed)
     rows = (10**exponent * rng.standard_normal((2, 5, 7))).astype(np.float32)
-    x, y = (BALL.settle_array(part) for part in rows)
-    for part, settled in zip(rows, (x, y), strict=True):
-        np.testing.assert_allclose(BALL.settle(torch.from_numpy(part)), settled, rtol=1e-5)
-        points = BALL.points(settled)
+    x, y = (BALL.normalise_array(part) for part in rows)
+    for part, vectors in zip(rows, (x, y), strict=True):
+        np.testing.assert_allclose(BALL.normalise(torch.from_numpy(part)), vectors, rtol=1e-5)
+        points = BALL.points(vectors)
         assert points.dtype == np.float32
         assert (np.linalg.norm(points.astype(np.float64), axis=1) < 0.9951).all()
-        np.testing.assert_allclose(points, in_ball(settled), rtol=1e-5, atol=1e-9)
-        zero = torch.zeros(5, 7, dtype=torch.float64)
-        np.testing.assert_allclose(  # so a parent's tangent stands for log_0 of its point
-            poincare.logarithm(zero, in_ball(settled)), settled, rtol=1e-5, atol=1e-9
-        )
+        np.testing.assert_allclose(points, in_ball(vectors), rtol=1e-5, atol=1e-9)
+        # A parent's tangent is log_0 of its point.
+        np.testing.assert_allclose(log_0(in_ball(vectors)), vectors, rtol=1e-5, atol=1e-9)
     wanted = poincare.distance(in_ball(x)[:, None], in_ball(y)).numpy()
-    found = BALL.nearness(torch.from_numpy(x), torch.from_numpy(y)).numpy()
-    np.testing.assert_allclose(BALL.reach - found, wanted, rtol=1e-4, atol=1e-5)
+    found = BALL.similarity(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    np.testing.assert_allclose(BALL.neutral_distance - found, wanted, rtol=1e-4, atol=1e-5)
     one, other = BALL.points(x), BALL.points(y)
-    walked = np.array([[ball_distance(a, b) for b in other] for a in one])
-    np.testing.assert_allclose(walked, wanted, rtol=2e-4)
+    compiled = np.array([[ball_distance(a, b) for b in other] for a in one])
+    np.testing.assert_allclose(compiled, wanted, rtol=2e-4)
 
 
-def test_free_rows_settle_to_the_vectors_they_are_of():
+def test_normalise_inverts_unnormalise():
     vectors = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
     vectors = (
         vectors / vectors.norm(dim=1, keepdim=True) * torch.linspace(0, 0.98 * RADIUS, 20)[:, None]
     )
-    np.testing.assert_allclose(BALL.settle(BALL.free(vectors)), vectors, rtol=1e-4)
+    np.testing.assert_allclose(BALL.normalise(BALL.unnormalise(vectors)), vectors, rtol=1e-4)
 
 
 @pytest.mark.parametrize("factor", [0.0, 1e-20, 1.0, 1e6, 1e15])
-def test_slopes_are_finite_at_the_centre_at_the_rim_and_where_points_meet(factor):
+def test_gradients_are_finite_at_the_centre_at_the_rim_and_for_equal_points(factor):
     rows = torch.randn(6, 5, generator=torch.Generator().manual_seed(1)) * factor
     rows.requires_grad_()
-    near = BALL.nearness(BALL.settle(rows), BALL.settle(rows))
-    (near.sum() + BALL.apart(BALL.settle(rows), rows).sum()).backward()
-    assert torch.isfinite(near).all()
+    similarity = BALL.similarity(BALL.normalise(rows), BALL.normalise(rows))
+    (similarity.sum() + BALL.parent_distance(BALL.normalise(rows), rows).sum()).backward()
+    assert torch.isfinite(similarity).all()
     assert torch.isfinite(rows.grad).all()
 
 
-def settled(rows, geometry):
+def normalised(rows, geometry):
     squares = (rows**2).sum(1, keepdims=True)
     if geometry == "euclidean":
         return rows / np.sqrt(squares)
     return rows / np.sqrt(1 + squares / RADIUS**2)
 
 
-def chances(model, X):
-    """p of every node from the trained weights alone, in float64."""
+def node_probabilities(model, X):
+    """Return p of every node, computed from the trained weights in float64."""
     nodes, layout, vectors = model.nodes_, model.layout_, model.vectors_
     h = X.toarray().astype(np.float64) @ model.encoder_.trunk.input_layer.weight
     scale, bias = model.scale_.detach().numpy(), model.bias_.detach().numpy()
     p, tangents = np.ones((X.shape[0], len(nodes))), {}
     for node in range(1, len(nodes)):
-        space, parent = int(layout.space[node]), int(nodes.main[node])
-        row = vectors.own[space].weight[layout.row[node]].astype(np.float64)
+        space, parent = int(layout.space[node]), int(nodes.main_parent[node])
+        row = vectors.offsets[space].weight[layout.row[node]].astype(np.float64)
         if parent > 0:
             pair = (int(layout.space[parent]), space)
-            P = vectors.shared[pair].detach().numpy().astype(np.float64)
-            place = np.searchsorted(vectors.parents[pair], parent)
-            into, out = np.split(vectors.special[pair].weight[place], [RANK * P.shape[0]])
+            P = vectors.level_projections[pair].detach().numpy().astype(np.float64)
+            place = np.searchsorted(vectors.projected_nodes[pair], parent)
+            into, out = np.split(vectors.node_projections[pair].weight[place], [RANK * P.shape[0]])
             P = P + into.reshape(RANK, -1).T.astype(np.float64) @ out.reshape(RANK, -1)
             row = row + tangents[parent] @ P
-        tangents[node] = e = settled(row[None], model.geometry)[0]
-        z = settled(h @ model.encoder_.heads[space].detach().numpy(), model.geometry)
+        tangents[node] = e = normalised(row[None], model.geometry)[0]
+        z = normalised(h @ model.encoder_.heads[space].detach().numpy(), model.geometry)
         near = z @ e
-        if model.geometry == "hyperbolic":  # in Lorentz coordinates, beside the ball of the code
+        if model.geometry == "hyperbolic":  # in Lorentz coordinates, unlike the code
             a, b = np.linalg.norm(z, axis=1), np.linalg.norm(e)
             cosines = near / (a * b)
             cosh = np.cosh(2 * a) * np.cosh(2 * b) - np.sinh(2 * a) * np.sinh(2 * b) * cosines
-            near = BALL.reach - np.arccosh(cosh)
+            near = BALL.neutral_distance - np.arccosh(cosh)
         logits = scale[space] * near + bias[node]
         p[:, node] = p[:, parent] / (1 + np.exp(-logits))
     return p
 
 
 @EITHER
-def test_search_finds_what_the_weights_say(geometry):
+def test_search_ranks_by_the_probabilities_of_the_weights(geometry):
     X, Y, taxonomy = paths()
     model = TreeSpace(**SMALL, geometry=geometry, projections="low-rank", epochs=4)
     model.fit(X, Y, taxonomy=taxonomy)
     index, queries = model.blend_.index, model.encoder_.encode(X[:30])[1]
-    p = chances(model, X[:30])
+    p = node_probabilities(model, X[:30])
     labels, scores, _ = index.rank(queries, Y.shape[1], exact=True)
     wanted = np.take_along_axis(p, index.node_of[labels], axis=1)
     np.testing.assert_allclose(scores, np.clip(wanted, 1e-9, 1 - 1e-6), rtol=1e-3)
@@ -137,11 +140,11 @@ def test_search_finds_what_the_weights_say(geometry):
     np.put_along_axis(by_label, labels, scores, axis=1)
     inner = parents > 0
     lower, upper = model.nodes_.label[children[inner]], model.nodes_.label[parents[inner]]
-    assert (by_label[:, lower] <= by_label[:, upper]).all()  # never likelier than its parent
+    assert (by_label[:, lower] <= by_label[:, upper]).all()  # at most as probable as its parent
 
 
 @EITHER
-def test_a_wide_beam_and_single_examples_find_the_same(geometry):
+def test_a_beam_of_all_nodes_and_single_examples_give_the_same_ranking(geometry):
     X, Y, taxonomy = paths(80)
     model = TreeSpace(**SMALL, geometry=geometry, epochs=2).fit(X, Y, taxonomy=taxonomy)
     queries = model.encoder_.encode(X)[1]
@@ -160,7 +163,7 @@ def test_a_wide_beam_and_single_examples_find_the_same(geometry):
 
 
 @EITHER
-def test_a_tree_is_learned_and_comes_back_from_its_state(geometry):
+def test_a_tree_is_fitted_and_restored_from_its_state(geometry):
     X, Y, taxonomy = paths(500)
     model = TreeSpace(**SMALL, geometry=geometry).fit(X[:400], Y[:400], taxonomy=taxonomy)
     found = model.predict(X[400:], 3)
@@ -173,15 +176,15 @@ def test_a_tree_is_learned_and_comes_back_from_its_state(geometry):
     assert all(np.isfinite(array).all() for array in model.state().values())
 
 
-def test_training_in_the_ball_stays_finite_at_any_size_of_the_inputs():
+def test_training_in_the_ball_stays_finite_for_any_scale_of_the_inputs():
     X, Y, taxonomy = paths(60)
     for factor in (1e-8, 1e8):
-        wild = csr_matrix(
+        scaled = csr_matrix(
             X.multiply(np.where(np.arange(60) % 2, factor, 0.0)[:, None]), dtype=np.float32
         )
         model = TreeSpace(**SMALL, geometry="hyperbolic", epochs=2, lr=0.5, scale=100.0)
-        model.fit(wild, Y, taxonomy=taxonomy)
+        model.fit(scaled, Y, taxonomy=taxonomy)
         assert all(np.isfinite(entry["loss"]) for entry in model.history_)
         points = model.blend_.index.flat
         assert np.isfinite(points).all()
-        assert np.isfinite(model.predict(wild, 3).scores).all()
+        assert np.isfinite(model.predict(scaled, 3).scores).all()

@@ -13,8 +13,8 @@ from labelspace.methods.defaults import autos, resolve_shared
 def resolve(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     """Return a value for each parameter that is "auto".
 
-    Features are damped less than in `glas` where labels have few examples: these need all of their
-    rare features.
+    Features are damped less than in `glas` if labels have few examples, since such labels depend on
+    their rare features. `projections` and `tail_bias` are chosen in `fit`.
     """
     damping = default_damping(shape.label_nnz, shape.used_labels, few_undamped=True)
     values = {"feature_damping": damping}

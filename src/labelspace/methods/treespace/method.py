@@ -1,14 +1,15 @@
-"""TreeSpace: labels as a tree of spaces that grow with depth (after Pathak, IIT Kharagpur 2024).
+"""TreeSpace: a label tree with an embedding space per level, after Pathak (2024).
 
-Every level of the label tree has a space of its own; a child's vector is its parent's, projected,
-plus a part of its own; an encoder puts an example into all spaces in one pass. A label is as likely
-as the product, along the likeliest way from the root, of
+Every level of the label tree has a space of its own. The vector of a node is the projection of its
+parent's vector plus an offset of its own (`vectors.py`); an encoder maps an example into all spaces
+in one pass (`encoder.py`). The probability of a label is the product, along the most probable path
+from the root, of
 
     sigmoid(s <z(x), e_c> + b_c)        or, in a ball,  sigmoid(s (r - d(z(x), e_c)) + b_c)
 
-Search opens the likeliest nodes first and scores their children alone. The votes of near training
-examples stand beside it (`components/neighbour_blend.py`), and linear classifiers along the tree
-(`components/linear_companion.py`).
+Search expands the most probable nodes first and scores only their children (`search.py`). The score
+is blended with the votes of near training examples (`components/neighbour_blend.py`), and stacked
+with linear classifiers along the tree (`components/linear_companion.py`).
 """
 
 from __future__ import annotations
@@ -55,17 +56,12 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.registry import method_class
 from labelspace.methods.treespace.defaults import resolve
+from labelspace.methods.treespace.encoder import LevelEncoder
 from labelspace.methods.treespace.geometry import GEOMETRIES
-from labelspace.methods.treespace.initial import centroids, log_odds
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.objective import TreeObjective
 from labelspace.methods.treespace.search import TreeBlend, TreeIndex, with_ancestors
-from labelspace.methods.treespace.vectors import (
-    LOW_RANK_NUMBERS,
-    Layout,
-    LevelEncoder,
-    TreeVectors,
-)
+from labelspace.methods.treespace.vectors import MAX_LOW_RANK_SIZE, Layout, TreeVectors
 from labelspace.metrics.ranking import measure
 from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.trainer import Trainer, TrainingTask
@@ -76,10 +72,52 @@ from labelspace.search.neighbours.compressed import CompressedExamples, compress
 
 
 class TreeSpace(Method):
-    """Labels in a tree whose levels have their own spaces, found by cluster search."""
+    """A label tree with an embedding space per level, searched best-first from the root.
+
+    For labels that form a tree, such as product categories or subject headings with broader terms;
+    without a taxonomy, the tree is made by k-means of the labels' centroids. A node is trained
+    against its siblings only, on the examples of its parent, and a label is at most as probable as
+    its ancestors. The tree of spaces and the cluster search are those that [1]_ proposes. Not from
+    there: the votes of near training examples, the linear classifiers that are stacked with the
+    spaces, and the tail bias.
+
+    Attributes
+    ----------
+    params_ : SimpleNamespace
+        The parameters as they were fitted: every "auto" is a value.
+    n_features_in_, n_labels_ : int
+    history_ : list of dict
+        Loss and validation score per epoch.
+
+    See Also
+    --------
+    HierarchicalXC : Linear classifiers along a label tree, without spaces.
+    Seq2Seq : Generates the path of a label token by token.
+
+    References
+    ----------
+    .. [1] Pathak. "Hierarchical Label Embedding for Xtreme Multi-Label Classification".
+       Indian Institute of Technology Kharagpur, 2024.
+
+    Examples
+    --------
+    Four leaves below two categories, with a word for each of the six labels:
+
+    >>> import numpy as np
+    >>> from labelspace import TreeSpace
+    >>> from labelspace.data.taxonomy import Taxonomy
+    >>> names = ["clothing", "home", "shirt", "shoe", "lamp", "chair"]
+    >>> pairs = [("shirt", "clothing"), ("shoe", "clothing"), ("lamp", "home"), ("chair", "home")]
+    >>> taxonomy = Taxonomy.from_names(pairs, names)
+    >>> leaves = np.tile([2, 3, 4, 5], 3)
+    >>> Y = np.eye(6)[leaves] + np.eye(6)[np.where(leaves < 4, 0, 1)]
+    >>> model = TreeSpace(dim=8, top_dim=4, width=8, consistent=True).fit(Y, Y, taxonomy=taxonomy)
+    >>> [names[label] for label in model.predict(Y[:1], k=2).labels[0]]
+    ['clothing', 'shirt']
+    """
 
     name: ClassVar[str] = "treespace"
-    summary: ClassVar[str] = "a tree of label spaces that grow with depth, searched from the root"
+    summary: ClassVar[str] = "a label tree with an embedding space per level, best-first search"
 
     dim: int = integer(
         "Dimension of the deepest space.", default=512, group="usual", low=1, high=4096
@@ -133,7 +171,7 @@ class TreeSpace(Method):
         low=0.0,
     )
     regularisation: float = number(
-        "Weight of the regularisers of projections and of the nodes' own parts.",
+        "Weight of the squares of the projections and of the nodes' offsets.",
         default=0.001,
         group="paper",
         low=0.0,
@@ -168,14 +206,15 @@ class TreeSpace(Method):
         group="usual",
     )
     tail_bias: float | Auto = number(
-        "How far rare labels are ranked above others that are nearly as likely.",
+        "Added to the log odds of a label, times the log of its inverse propensity, to rank rare "
+        "labels higher.",
         default=AUTO,
         low=0.0,
-        auto="as far as it costs next to nothing on held-out examples",
+        auto="the largest of 0, 0.25, 0.5, 1, 1.5 that costs at most 0.1 of the validation score",
         tuned=True,
     )
     beam: int | None = integer(
-        "Maximum number of nodes that search opens.",
+        "Maximum number of nodes that search expands per example.",
         default=None,
         low=1,
         none="as many as exact search needs",
@@ -194,7 +233,8 @@ class TreeSpace(Method):
     def _fit(self, data: TrainingData) -> None:
         if self.params_.prediction + self.params_.consistency + self.params_.regularisation == 0:
             raise ParameterError(
-                "prediction, consistency and regularisation are all 0: nothing is left to train for"
+                "prediction, consistency and regularisation are all 0: "
+                "set at least one weight of the loss above 0"
             )
         hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
         X, Y, valid = hold_out.X, hold_out.Y, hold_out.valid
@@ -204,33 +244,34 @@ class TreeSpace(Method):
         self.layout_ = Layout.of(
             self.nodes_, self.params_.dim, self.params_.top_dim, self.params_.spaces
         )
-        above = self.nodes_.on_nodes(Y)
-        counts = np.bincount(above.indices, minlength=len(self.nodes_))
+        node_indicator = self.nodes_.indicator(Y)
+        counts = np.bincount(node_indicator.indices, minlength=len(self.nodes_))
         geometry = GEOMETRIES[self.params_.geometry]
         self.encoder_ = LevelEncoder.fresh(
             *(X.shape[1], self.params_.width, self.layout_.dims, geometry, rng),
             row_lr_scale=TrainingCounts.of(X, Y).row_lr_scale(self.params_.feature_damping),
         )
-        if self.params_.geometry == "hyperbolic":  # where lengths count
-            self.encoder_.stretch(X)
+        if self.params_.geometry == "hyperbolic":  # unit vectors have no initial norm to set
+            self.encoder_.scale_heads(X)
         self.vectors_ = TreeVectors.fresh(
             self.nodes_, self.layout_, self.params_.projections, geometry, rng
         )
-        self.vectors_.place(centroids(self.encoder_, X, self.layout_, above, rng))
-        self.bias_ = torch.from_numpy(log_odds(self.nodes_, counts)).requires_grad_()
+        self.vectors_.set_vectors(self.encoder_.centroids(X, self.layout_, node_indicator, rng))
+        self.bias_ = torch.from_numpy(self.nodes_.log_odds(counts)).requires_grad_()
         self.scale_ = torch.full((len(self.layout_.dims),), self.params_.scale, requires_grad=True)
-        self._train(X, above, Y, valid, data)
+        self._train(X, node_indicator, Y, valid, data)
         self.ancestors_ = label_ancestors(data.taxonomy, Y.shape[1])
-        self._finish(X, Y, valid, data, returns=len(hold_out.held_rows) > 0)
+        self._finish(X, Y, valid, data, from_training=len(hold_out.held_rows) > 0)
 
     def _train(
         self,
         X: csr_matrix,
-        above: csr_matrix,
+        node_indicator: csr_matrix,
         Y: csr_matrix,
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
     ) -> None:
+        """Train encoder, vectors, biases and scales; stop early by the hold-out."""
         trainer = Trainer(
             epochs=self.params_.epochs,
             batch_size=self.params_.batch_size,
@@ -249,18 +290,21 @@ class TreeSpace(Method):
         counts = LabelCounts.of(Y)
         score = None if valid is None else lambda: self._score(*valid, counts)
         watch(data.callbacks, self._rank_by_tree, (X, Y), valid)
-        learner = TrainingTask(tensors, TreeObjective(self, X, above), self._optimiser(), score)
-        self.history_ = trainer.run(learner, X.shape[0])
+        objective = TreeObjective(self, X, node_indicator)
+        task = TrainingTask(tensors, objective, self._optimiser(), score)
+        self.history_ = trainer.run(task, X.shape[0])
 
     def _optimiser(self) -> OptimiserGroup:
+        """Return row-wise Adam for the tables and Adam for the dense tensors."""
         tables = {"encoder": self.encoder_.trunk.input_layer, **self.vectors_.tables()}
         dense = [
             {"params": [self.scale_], "lr": 0.01},
             {"params": [self.bias_], "lr": self.params_.lr},
             {"params": self.encoder_.heads, "lr": self.params_.lr / 5},
         ]
-        if self.vectors_.shared:
-            dense.append({"params": list(self.vectors_.shared.values()), "lr": self.params_.lr / 5})
+        if self.vectors_.level_projections:
+            matrices = list(self.vectors_.level_projections.values())
+            dense.append({"params": matrices, "lr": self.params_.lr / 5})
         return OptimiserGroup(
             {
                 "rows": RowOptimiser(
@@ -271,6 +315,7 @@ class TreeSpace(Method):
         )
 
     def _index(self) -> TreeIndex:
+        """Return an index over the current vectors of the nodes."""
         return TreeIndex.build(
             *(self.nodes_, self.layout_, self.vectors_.final()),
             *(self.scale_.detach().numpy(), self.bias_.detach().numpy()),
@@ -284,11 +329,12 @@ class TreeSpace(Method):
         Y: csr_matrix,
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
-        returns: bool,
+        from_training: bool,
     ) -> None:
-        """Build index, voters, calibration and companion on the trained vectors.
+        """Build index, voters, calibration and linear companion on the trained vectors.
 
-        With `returns` the hold-out is part of the training data, and votes in the end.
+        With `from_training` the hold-out was cut from the training data: its examples vote too, and
+        the companion may be fitted again with them.
         """
         held = None if valid is None else self.encoder_.encode(valid[0])
         voters = None
@@ -307,9 +353,9 @@ class TreeSpace(Method):
         self.blend_.fit(*cut, score)
         rarity = np.log(inverse_propensities(counts.counts, counts.n_points))
         if self.params_.tail_bias == AUTO:
-            self.blend_.fit_lean(*cut, score, rarity)
+            self.blend_.fit_tail_bias(*cut, score, rarity)
         elif self.params_.tail_bias > 0:
-            self.blend_.lean = (self.params_.tail_bias * rarity).astype(np.float32)
+            self.blend_.tail_bias = (self.params_.tail_bias * rarity).astype(np.float32)
             self.blend_.recalibrate(*cut)
         if self.params_.linear_tree:
             neural = Ranking(*self.blend_.rank(*held, min(CANDIDATES, self.n_labels_)))
@@ -320,29 +366,40 @@ class TreeSpace(Method):
                 neural,
                 data.taxonomy,
                 self.params_.seed,
-                refit=returns,
+                refit=from_training,
                 callbacks=listeners(data.callbacks, "linear_tree"),
             )
-        if returns:
+        if from_training:
             self.blend_.add_examples(self.embed, *valid)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, counts: LabelCounts) -> float:
+        """Return the validation score of the current spaces."""
         return measure(self.params_.metric, self._rank_by_tree(X, min(5, Y.shape[1])), Y, counts)
 
     def _rank_by_tree(self, X: csr_matrix, k: int) -> Ranking:
-        """Rank by the current spaces alone; scores are not calibrated."""
+        """Rank by the current spaces only; scores are not calibrated."""
         return Ranking(*self._index().search(self.encoder_.encode(X)[1], k))
 
     def embed(self, X: Any) -> np.ndarray:
-        """The examples' points before they go into the spaces of the levels, (n, width)."""
-        return self.encoder_.trunk_points(as_csr(X))
+        """Return the output of the encoder that all spaces share, scaled to length 1.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, features)
+
+        Returns
+        -------
+        ndarray of shape (n, width)
+        """
+        return self.encoder_.encode_trunk(as_csr(X))
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        X, seen = as_csr(X), self.encoder_.encode(as_csr(X))
+        X = as_csr(X)
+        encoded = self.encoder_.encode(X)
         if self.companion_ is None:
-            best = Ranking(*self.blend_.rank(*seen, k))
+            best = Ranking(*self.blend_.rank(*encoded, k))
         else:
-            neural = Ranking(*self.blend_.rank(*seen, min(max(k, CANDIDATES), self.n_labels_)))
+            neural = Ranking(*self.blend_.rank(*encoded, min(max(k, CANDIDATES), self.n_labels_)))
             best = self.companion_.rank(X, neural, k)
         if not self.params_.consistent:
             return best
@@ -350,6 +407,7 @@ class TreeSpace(Method):
         return Ranking(*with_ancestors(best.labels, best.scores, *above))
 
     def metadata(self) -> dict[str, Any]:
+        """Return the size of the tree, the dimensions, and the share of the votes."""
         tree = {
             "nodes": len(self.nodes_) - 1,
             "depth": int(self.nodes_.depth.max()),
@@ -362,6 +420,7 @@ class TreeSpace(Method):
         return metadata
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return all fitted arrays, which `load_state` takes."""
         index, layout = self.blend_.index, self.layout_
         parts = {"nodes": self.nodes_.arrays()}
         if self.blend_.voters is not None:
@@ -377,12 +436,13 @@ class TreeSpace(Method):
             "bias": index.bias,
             "blend": np.array(self.blend_.parameters),
             **({"slope": index.slope} if len(index.slope) else {}),
-            **({} if self.blend_.lean is None else {"lean": self.blend_.lean}),
+            **({} if self.blend_.tail_bias is None else {"tail_bias": self.blend_.tail_bias}),
             **pack_csr("ancestors", self.ancestors_),
             **joined_parts(parts),
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set the fitted attributes from what `state` returned; the arrays may be read-only."""
         self.nodes_ = Nodes.from_arrays(with_prefix("nodes.", arrays), self.n_labels_)
         _check_layout(arrays, len(self.nodes_), self.n_features_in_, self.n_labels_)
         dims = tuple(int(d) for d in arrays["dims"])
@@ -401,7 +461,7 @@ class TreeSpace(Method):
         self.blend_ = TreeBlend(
             index, voters, self.params_.neighbours, BlendParameters.restore(arrays["blend"])
         )
-        self.blend_.lean = arrays.get("lean")
+        self.blend_.tail_bias = arrays.get("tail_bias")
         linear, sizes = with_prefix("linear_tree.", arrays), (self.n_features_in_, self.n_labels_)
         self.companion_ = None
         if linear:
@@ -409,16 +469,17 @@ class TreeSpace(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        """Return the bytes of memory that `fit` takes at its peak, by purpose."""
         batch = params["batch_size"]
-        inner = shape.labels // 4 + 1
-        numbers = 4 if params["geometry"] == "euclidean" else 12  # for a score and its gradient
+        inner = shape.labels // 4 + 1  # inner nodes of the tree, at most
+        floats = 4 if params["geometry"] == "euclidean" else 12  # per score and its gradient
         needs = {
-            "the data, cut in two": shape.data_bytes,
-            "the encoder, moments and the best so far": 16 * shape.features * params["width"],
-            "label vectors, moments and the best so far": 20 * shape.labels * params["dim"],
-            "projections": 16 * min(inner * 8 * params["dim"], LOW_RANK_NUMBERS),
+            "the data, split in two": shape.data_bytes,
+            "encoder, moments and best epoch": 16 * shape.features * params["width"],
+            "label vectors, moments and best epoch": 20 * shape.labels * params["dim"],
+            "projections": 16 * min(inner * 8 * params["dim"], MAX_LOW_RANK_SIZE),
             "examples in all spaces": 4 * shape.points * params["spaces"] * params["dim"],
-            "scores of a batch": numbers * 4 * batch * 8 * params["n_negatives"],
+            "scores of a batch": floats * 4 * batch * 8 * params["n_negatives"],
         }
         if params["neighbours"]:
             needs["training examples that vote"] = compressed_bytes(shape.points)
@@ -431,7 +492,7 @@ class TreeSpace(Method):
 def _check_layout(
     arrays: Mapping[str, np.ndarray], n_nodes: int, n_features: int, n_labels: int
 ) -> None:
-    """Raise ModelFormatError unless spaces, points and heads fit the nodes."""
+    """Raise ModelFormatError unless the shapes of spaces, points and heads match the nodes."""
     dims, space, row = arrays["dims"], arrays["space"], arrays["row"]
     holds = (
         dims.ndim == 1
@@ -442,7 +503,7 @@ def _check_layout(
         and bool((space[1:] >= 0).all())
         and all_within(row, 0, n_nodes)
     )
-    expect(holds, "the spaces do not fit the nodes")
+    expect(holds, "the spaces do not match the nodes")
     first, slope = arrays["encoder.first"], arrays.get("slope", np.empty(0, np.float32))
     holds = (
         are_numbers(first, n_features, None)
@@ -452,6 +513,6 @@ def _check_layout(
         and are_numbers(arrays["vectors"], int(dims[space[1:]].sum()))
         and are_numbers(arrays["bias"], n_nodes)
         and (are_numbers(slope, n_nodes) or are_numbers(slope, 0))
-        and ("lean" not in arrays or are_numbers(arrays["lean"], n_labels))
+        and ("tail_bias" not in arrays or are_numbers(arrays["tail_bias"], n_labels))
     )
-    expect(holds, "the points do not fit the spaces")
+    expect(holds, "the points do not match the spaces")

@@ -1,16 +1,16 @@
-"""What TreeSpace minimises on a batch: predictions at every level, consistency, regularisation.
+"""The loss of TreeSpace on a batch: prediction at every level, consistency, regularisation.
 
-    prediction * sum_s w_s / B sum_x sum_{c below a node of x} BCE(h_c(x), is c a node of x)
-        + consistency * mean_c apart(e_c, e_p P_p)
-        + regularisation * (sum_(a,b) mean_p mean P_p^2 + mean_c |own_c|^2)
+    prediction * sum_s w_s / B sum_x sum_{c child of a node of x} BCE(h_c(x), is c a node of x)
+        + consistency * mean_c parent_distance(e_c, e_p P_p)
+        + regularisation * (sum_(a,b) mean_p mean P_p^2 + mean_c |offset_c|^2)
 
 where (a, b) are the pairs of spaces that the parents p of a batch are projected from and to; the
-two parts of a low-rank P_p, its level's matrix and its own, count each by itself. h_c(x) = scale_s
-nearness(z_s(x), e_c) + b_c and s is the space of c. Nearness is the inner product and apart one
-less the cosine, or both are by distance in a ball: see the geometries.
+two parts of a low-rank P_p, the matrix of its level and its own, count separately. h_c(x) = scale_s
+similarity(z_s(x), e_c) + b_c, where s is the space of c. `similarity` and `parent_distance` are
+those of the geometry.
 
-A child is trained on the examples of its parents alone: it has to be told from its siblings, which
-are the hard negatives of every example below their parent, and from nothing else.
+A node is trained on the examples of its parents only: its siblings are the hard negatives, and it
+need not be separated from other nodes.
 """
 
 from __future__ import annotations
@@ -36,117 +36,126 @@ if TYPE_CHECKING:
 class TreeObjective:
     """The loss of a batch.
 
-    above  (examples, nodes) the nodes of each example, the root included
+    Parameters
+    ----------
+    model : TreeSpace
+        Its encoder, vectors, biases and scales are trained.
+    X : csr_matrix of shape (examples, features)
+    node_indicator : csr_matrix of shape (examples, nodes)
+        The nodes of each example, the root included.
     """
 
-    def __init__(self, model: TreeSpace, X: csr_matrix, above: csr_matrix) -> None:
-        self.model, self.X, self.above = model, X, above
+    def __init__(self, model: TreeSpace, X: csr_matrix, node_indicator: csr_matrix) -> None:
+        self.model, self.X, self.node_indicator = model, X, node_indicator
         self.geometry = model.vectors_.geometry
         nodes = model.nodes_
-        self.share = np.bincount(above.indices, minlength=len(nodes)) / above.shape[0]
-        fans = np.diff(nodes.down.indptr)
-        self.is_wide = fans > model.params_.n_negatives
-        self.fan = fans
+        counts = np.bincount(node_indicator.indices, minlength=len(nodes))
+        self.frequency = counts / node_indicator.shape[0]
+        self.n_children = np.diff(nodes.children.indptr)
+        self.is_sampled = self.n_children > model.params_.n_negatives
         self.weights = model.params_.level_weight ** np.arange(len(model.layout_.dims))
-        several = np.flatnonzero(np.diff(nodes.up.indptr) > 1)
+        several = np.flatnonzero(np.diff(nodes.parents.indptr) > 1)
         extra = np.isin(nodes.edges[:, 0], several)
-        extra &= nodes.edges[:, 1] != nodes.main[nodes.edges[:, 0]]
-        self.extra = nodes.edges[extra]  # edges beside those to main parents
+        extra &= nodes.edges[:, 1] != nodes.main_parent[nodes.edges[:, 0]]
+        self.other_edges = nodes.edges[extra]  # edges to parents that are not the main parent
 
     def __call__(self, batch: Batch) -> Tensor:
         model = self.model
         X = drop_features(self.X[batch.rows], model.params_.keep, batch.rng)
-        above = self.above[batch.rows]
         points = model.encoder_(X)
-        truth = _Truth(above)
+        truth = _Truth(self.node_indicator[batch.rows])
         chosen, inclusion = self._candidates(truth.nodes, len(batch.rows), batch.rng)
         steps = model.vectors_.steps(chosen)
-        vectors, expected, own, projections = model.vectors_.batch(steps)
-        loss = torch.zeros(()) if steps else 0.0 * points[0].sum()  # no child of the root was drawn
+        vectors, projected, offsets, mean_squares = model.vectors_.batch(steps)
+        # There are no steps if no child of the root was sampled: the loss still needs a graph.
+        loss = torch.zeros(()) if steps else 0.0 * points[0].sum()
         for step, vector in zip(steps, vectors, strict=True):
             space = step.pair[1]
             ids = torch.from_numpy(step.nodes)
-            near = self.geometry.nearness(points[space], vector)
-            logits = times_scalar(model.scale_[space], near) + model.bias_[ids]
-            weight = inclusion[np.searchsorted(chosen, step.nodes)]
-            asked = truth.has_any(model.nodes_.main[step.nodes])
-            self._ask_other_parents(asked, step, truth)
-            told = self._told(logits, truth.has_any(step.nodes), asked, weight)
-            loss = loss + model.params_.prediction * float(self.weights[space]) * told
-        return loss + self._penalty(vectors, expected, own, projections)
+            similarity = self.geometry.similarity(points[space], vector)
+            logits = times_scalar(model.scale_[space], similarity) + model.bias_[ids]
+            chance = inclusion[np.searchsorted(chosen, step.nodes)]
+            mask = truth.indicator(model.nodes_.main_parent[step.nodes])
+            self._add_other_parents(mask, step, truth)
+            bce = _masked_bce(logits, truth.indicator(step.nodes), mask, chance)
+            loss = loss + model.params_.prediction * float(self.weights[space]) * bce
+        return loss + self._penalty(vectors, projected, offsets, mean_squares)
 
     def _candidates(
         self, positive: np.ndarray, n: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Children of the batch's nodes, some of those of wide ones; and the odds they had."""
-        down = self.model.nodes_.down
-        narrow = positive[~self.is_wide[positive]]
-        pieces = [positive[positive > 0], _columns(down, narrow)]
-        odds = np.ones(len(self.share), np.float32)
-        for node in positive[self.is_wide[positive]]:
-            below = down.indices[down.indptr[node] : down.indptr[node + 1]]
-            drawn = self.model.params_.n_negatives / self.fan[node]
-            pieces.append(below[rng.random(len(below)) < drawn])
-            odds[below] = inclusion_chance(self.share[below], n, drawn)
+        """Return the nodes to score, which are the children of the batch's nodes or, of nodes with
+        many children, a sample of these, and the probability of each to be included."""
+        children = self.model.nodes_.children
+        complete = positive[~self.is_sampled[positive]]
+        pieces = [positive[positive > 0], children[complete].indices]
+        chance = np.ones(len(self.frequency), np.float32)
+        for node in positive[self.is_sampled[positive]]:
+            below = children.indices[children.indptr[node] : children.indptr[node + 1]]
+            rate = self.model.params_.n_negatives / self.n_children[node]
+            pieces.append(below[rng.random(len(below)) < rate])
+            chance[below] = inclusion_chance(self.frequency[below], n, rate)
         chosen = self.model.vectors_.with_ancestors(np.unique(np.concatenate(pieces)))
-        return chosen, odds[chosen]
+        return chosen, chance[chosen]
 
-    def _ask_other_parents(self, asked: Tensor, step: Step, truth: _Truth) -> None:
-        """A node is asked of the examples of all its parents."""
-        if not len(self.extra):
+    def _add_other_parents(self, mask: Tensor, step: Step, truth: _Truth) -> None:
+        """Add the examples of a node's other parents to the mask of those it is trained on."""
+        if not len(self.other_edges):
             return
         order = np.argsort(step.nodes)
-        place = np.searchsorted(step.nodes, self.extra[:, 0], sorter=order)
+        place = np.searchsorted(step.nodes, self.other_edges[:, 0], sorter=order)
         place = order[np.minimum(place, len(order) - 1)]
-        here = np.flatnonzero(step.nodes[place] == self.extra[:, 0])
+        here = np.flatnonzero(step.nodes[place] == self.other_edges[:, 0])
         for edge in here:
-            column = truth.has_any(self.extra[edge, 1:])[:, 0]
-            asked[:, place[edge]] = torch.maximum(asked[:, place[edge]], column)
-
-    def _told(self, logits: Tensor, truth: Tensor, asked: Tensor, odds: np.ndarray) -> Tensor:
-        """Weighted binary cross-entropy with its gradient by hand, averaged over examples."""
-        values = logits.detach()
-        weight = torch.from_numpy(1.0 / odds).expand_as(values)
-        weight = torch.where(truth > 0, torch.ones(()), weight) * asked / len(values)
-        value = (weight * (softplus_of(values) - truth * values)).sum(1).sum()
-        return with_gradient(logits, value, weight * (sigmoid_of(values) - truth))
+            column = truth.indicator(self.other_edges[edge, 1:])[:, 0]
+            mask[:, place[edge]] = torch.maximum(mask[:, place[edge]], column)
 
     def _penalty(
         self,
         vectors: list[Tensor],
-        expected: list[Tensor | None],
-        own: list[Tensor],
-        projections: Tensor,
+        projected: list[Tensor | None],
+        offsets: list[Tensor],
+        mean_squares: Tensor,
     ) -> Tensor:
+        """Return the weighted consistency loss and regulariser."""
         model, loss = self.model, torch.zeros(())
-        pairs = [(v, e) for v, e in zip(vectors, expected, strict=True) if e is not None]
+        pairs = [(v, e) for v, e in zip(vectors, projected, strict=True) if e is not None]
         count = max(1, sum(len(v) for v, _ in pairs))
         if model.params_.consistency > 0 and pairs:
-            apart = sum(self.geometry.apart(v, e).sum() for v, e in pairs)
-            loss = loss + model.params_.consistency * apart / count
+            distance = sum(self.geometry.parent_distance(v, e).sum() for v, e in pairs)
+            loss = loss + model.params_.consistency * distance / count
         if model.params_.regularisation > 0:
-            total = max(1, sum(len(part) for part in own))
-            lengths = sum(part.square().sum(1).sum() for part in own) / total
-            loss = loss + model.params_.regularisation * (projections + lengths)
+            total = max(1, sum(len(part) for part in offsets))
+            squares = sum(part.square().sum(1).sum() for part in offsets) / total
+            loss = loss + model.params_.regularisation * (mean_squares + squares)
         return loss
 
 
 class _Truth:
-    """Which of a batch's nodes each example has, dense: a batch has few of them."""
+    """The nodes of a batch and which example has which, dense, since a batch has few of them."""
 
-    def __init__(self, above: csr_matrix) -> None:
-        self.nodes = np.unique(above.indices)
-        dense = np.zeros((above.shape[0], len(self.nodes) + 1), np.float32)
-        rows = rows_of(above)
-        dense[rows, np.searchsorted(self.nodes, above.indices)] = 1.0
-        self.dense = torch.from_numpy(dense)  # the last column is empty
+    def __init__(self, node_indicator: csr_matrix) -> None:
+        self.nodes = np.unique(node_indicator.indices)
+        dense = np.zeros((node_indicator.shape[0], len(self.nodes) + 1), np.float32)
+        rows = rows_of(node_indicator)
+        dense[rows, np.searchsorted(self.nodes, node_indicator.indices)] = 1.0
+        self.dense = torch.from_numpy(dense)  # the last column is empty, for nodes of no example
 
-    def has_any(self, nodes: np.ndarray) -> Tensor:
-        """(examples, nodes) 1 where the example has the node."""
+    def indicator(self, nodes: np.ndarray) -> Tensor:
+        """Return the (examples, nodes) matrix, 1 where the example has the node."""
         place = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
         place = np.where(self.nodes[place] == nodes, place, len(self.nodes))
         return self.dense[:, torch.from_numpy(place)]
 
 
-def _columns(matrix: csr_matrix, rows: np.ndarray) -> np.ndarray:
-    return np.asarray(matrix[rows].indices)
+def _masked_bce(logits: Tensor, truth: Tensor, mask: Tensor, chance: np.ndarray) -> Tensor:
+    """Return the binary cross-entropy where the mask is 1, averaged over examples.
+
+    Negatives are weighted by the inverse of their chance to be included. The gradient is computed
+    by hand, which takes less memory.
+    """
+    values = logits.detach()
+    weight = torch.from_numpy(1.0 / chance).expand_as(values)
+    weight = torch.where(truth > 0, torch.ones(()), weight) * mask / len(values)
+    value = (weight * (softplus_of(values) - truth * values)).sum(1).sum()
+    return with_gradient(logits, value, weight * (sigmoid_of(values) - truth))

@@ -1,8 +1,8 @@
-"""Best-first search from the root, scoring only children of nodes that can still rank.
+"""Best-first search from the root, which scores only children of nodes that can still rank.
 
-p(c | x) is the largest product of sigmoids along a way from the root to c, so a node is never
-likelier than its likeliest parent. The likeliest node in sight is opened first; when k labels are
-at least as likely as everything unopened, they are the k best of all, and search is exact.
+p(c | x) is the largest product of sigmoids along a path from the root to c, so a node is never more
+probable than its most probable parent. The most probable node is expanded first; when k labels are
+at least as probable as every node that is not expanded, they are the k best: search is exact.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from labelspace.methods.treespace.search_loops import close_rows, rank_rows
 from labelspace.methods.treespace.vectors import Layout
 from labelspace.search.neighbours.compressed import CompressedExamples
 
-LEANS = (0.25, 0.5, 1.0, 1.5)
-LEAN_COST = 0.1  # most that leaning may cost of the validation score, in percent
-SHORT_LIST = 16  # labels beyond the best that leaning may bring up
-IDENTITY = BlendParameters()  # leaves p as it is
+TAIL_BIASES = (0.25, 0.5, 1.0, 1.5)  # values that are tried, in order
+MAX_TAIL_COST = 0.1  # maximum loss of the validation score, in percent
+MORE_CANDIDATES = 16  # labels beyond the k best that a tail bias may rank higher
+IDENTITY = BlendParameters()  # leaves p unchanged
 
 
 @dataclass(frozen=True, eq=False)
 class TreeIndex:
-    """The tree of labels with its points, as flat arrays.
+    """The label tree with the points of its nodes, as flat arrays.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class TreeIndex:
         Where the matching part of a query begins.
     bias : ndarray of shape (n_nodes,)
     slope : ndarray of shape (n_nodes,) or (0,)
-        What a logit loses per distance in the ball; empty if scored by inner product.
+        Decrease of the logit per distance in the ball; empty if scored by inner product.
     node_of : ndarray of shape (n_labels,)
         The node of each label, or -1.
     beam : int
-        Nodes to expand per example at most; 0 is no bound.
+        Maximum number of nodes to expand per example; 0 for no limit.
     """
 
     nodes: Nodes
@@ -77,9 +77,9 @@ class TreeIndex:
         """Build the index from the vectors of each space, scales of spaces and biases of nodes."""
         starts, slope = _starts(layout), np.empty(0, np.float32)
         in_flat = scale.astype(np.float32)
-        if geometry.reach > 0:
+        if geometry.neutral_distance > 0:
             slope, in_flat = in_flat[layout.space], np.ones_like(in_flat)
-            bias = (bias + geometry.reach * slope).astype(np.float32)
+            bias = (bias + geometry.neutral_distance * slope).astype(np.float32)
         flat = np.empty(starts[-1], np.float32)
         for space, matrix in enumerate(vectors):
             here = np.flatnonzero(layout.space == space)
@@ -99,17 +99,17 @@ class TreeIndex:
         beam: int,
     ) -> TreeIndex:
         """Build the index over points that are concatenated already."""
-        # Read-only as in a loaded model: of writable arrays the compiler makes a loop that rounds
-        # otherwise, and scores would change when a model is saved and loaded.
+        # Read-only as in a loaded model: for writable arrays the compiler generates a loop that
+        # rounds differently, and scores would change when a model is saved and loaded.
         flat, bias, slope = (_read_only(array) for array in (flat, bias, slope))
         node_of = np.full(n_labels, -1, np.int32)
-        carriers = np.flatnonzero(nodes.label >= 0)
-        node_of[nodes.label[carriers]] = carriers
+        labelled = np.flatnonzero(nodes.label >= 0)
+        node_of[nodes.label[labelled]] = labelled
         part = layout.starts[np.maximum(layout.space, 0)]
         return cls(nodes, flat, _starts(layout), part, bias, slope, node_of, beam)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k likeliest labels per example and their log odds; -1 pads."""
+        """Return the k most probable labels per example and their log odds; -1 pads."""
         labels, scores, _ = self.rank(queries, k)
         p = np.clip(scores.astype(np.float64), 1e-9, 1.0 - 1e-6)
         return labels, np.log(p / (1.0 - p))
@@ -120,7 +120,7 @@ class TreeIndex:
         k: int,
         votes: Votes | None = None,
         parameters: BlendParameters = IDENTITY,
-        lean: np.ndarray | None = None,
+        tail_bias: np.ndarray | None = None,
         exact: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the k best labels, their scores, and the number of nodes scored per example.
@@ -133,10 +133,10 @@ class TreeIndex:
             Near training examples.
         parameters : BlendParameters
             How path probability and votes are blended.
-        lean : ndarray of shape (n_labels,), optional
-            Added to the log odds of the likeliest labels.
+        tail_bias : ndarray of shape (n_labels,), optional
+            Added to the log odds of the most probable labels.
         exact : bool
-            Whether to score every node: the reference.
+            Whether to score every node, as a reference.
         """
         n = len(queries)
         if votes is None:
@@ -145,16 +145,18 @@ class TreeIndex:
         scores = np.zeros((n, k), np.float32)
         scored = np.zeros(n, np.int64)
         nodes = self.nodes
-        short = k if lean is None else min(k + SHORT_LIST, self.n_labels)
-        added = np.zeros(self.n_labels, np.float32) if lean is None else lean
+        n_candidates, added = k, np.zeros(self.n_labels, np.float32)
+        if tail_bias is not None:
+            n_candidates, added = min(k + MORE_CANDIDATES, self.n_labels), tail_bias
 
         def block(start: int, stop: int) -> None:
             rank_rows(
                 *(queries[start:stop], (self.flat, self.starts, self.part, self.bias, self.slope)),
-                *(nodes.down.indptr, nodes.down.indices, nodes.up.indptr, nodes.up.indices),
+                *(nodes.children.indptr, nodes.children.indices),
+                *(nodes.parents.indptr, nodes.parents.indices),
                 *(nodes.ancestors.indptr, nodes.ancestors.indices, nodes.label, self.node_of),
                 *(votes.rows[start:stop], votes.cosines[start:stop], votes.ends, votes.labels),
-                *(tuple(parameters), added, short, -1 if exact else self.beam),
+                *(tuple(parameters), added, n_candidates, -1 if exact else self.beam),
                 *(labels[start:stop], scores[start:stop], scored[start:stop]),
             )
 
@@ -163,12 +165,14 @@ class TreeIndex:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view."""
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 def _starts(layout: Layout) -> np.ndarray:
+    """Return where the point of each node begins if all are concatenated."""
     dims = np.asarray(layout.dims)[layout.space]
     dims[0] = 0  # the root has no vector
     return np.concatenate([[0], np.cumsum(dims)])
@@ -185,21 +189,22 @@ class Votes:
 
     @classmethod
     def none(cls, n: int) -> Votes:
-        nobody = np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
-        return cls(*nobody, np.zeros(1, np.int32), np.empty(0, np.int32))
+        """Return no votes for n queries."""
+        near = np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
+        return cls(*near, np.zeros(1, np.int32), np.empty(0, np.int32))
 
 
 class TreeBlend(NeighbourBlend):
-    """Ranks labels by tree and votes together.
+    """Ranks labels by the tree and by the votes of near training examples together.
 
     Attributes
     ----------
-    lean : ndarray of shape (n_labels,) or None
-        Added to the log odds: a label is never likelier than its parents, so rare labels would
-        always come last, even where all are nearly certain.
+    tail_bias : ndarray of shape (n_labels,) or None
+        Added to the log odds. A label is never more probable than its parents, so without it rare
+        labels would always rank last, even if all are nearly certain.
     """
 
-    index: TreeIndex  # type: ignore[assignment]  # it searches as an InnerProductIndex does
+    index: TreeIndex  # type: ignore[assignment]  # has the same `search` method
 
     def __init__(
         self,
@@ -209,9 +214,9 @@ class TreeBlend(NeighbourBlend):
         parameters: BlendParameters | None = None,
     ) -> None:
         super().__init__(index, voters, neighbours, parameters)  # type: ignore[arg-type]  # as above
-        self.lean: np.ndarray | None = None
+        self.tail_bias: np.ndarray | None = None
 
-    def fit_lean(
+    def fit_tail_bias(
         self,
         vectors: np.ndarray,
         queries: np.ndarray,
@@ -219,33 +224,37 @@ class TreeBlend(NeighbourBlend):
         score: Callable[[np.ndarray, np.ndarray], float],
         rarity: np.ndarray,
     ) -> None:
-        """Favour rare labels as far as it costs at most LEAN_COST of the validation score."""
+        """Take the largest tail bias that costs at most MAX_TAIL_COST of the validation score.
+
+        `rarity` is the log of each label's inverse propensity; the bias is a multiple of it.
+        """
         k = min(5, Y.shape[1])
-        least = score(*self.rank(vectors, queries, k)) - LEAN_COST
-        for amount in LEANS:
-            before, self.lean = self.lean, (amount * rarity).astype(np.float32)
+        least = score(*self.rank(vectors, queries, k)) - MAX_TAIL_COST
+        for amount in TAIL_BIASES:
+            before, self.tail_bias = self.tail_bias, (amount * rarity).astype(np.float32)
             if score(*self.rank(vectors, queries, k)) < least:
-                self.lean = before
+                self.tail_bias = before
                 break
         self.recalibrate(vectors, queries, Y)
 
     def rank(
         self, vectors: np.ndarray, queries: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k best labels per example and their probabilities; see `NeighbourBlend`."""
         votes = None
         if self.voters is not None and self.parameters.neighbour_share > 0:
             near = self.voters.nearest(vectors, self.neighbours)
             votes = Votes(*near, self.voters.Y.indptr, self.voters.Y.indices)
-        labels, scores, _ = self.index.rank(queries, k, votes, self.parameters, self.lean)
+        labels, scores, _ = self.index.rank(queries, k, votes, self.parameters, self.tail_bias)
         return labels, scores
 
 
 def with_ancestors(
     labels: np.ndarray, scores: np.ndarray, ends: np.ndarray, ancestors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ranking with each label's ancestors before it, with at least its score.
+    """Return the ranking with the ancestors of each label inserted before it, with its score.
 
-    The ancestors of label l are ancestors[ends[l]:ends[l + 1]], the topmost first.
+    The ancestors of label l are ancestors[ends[l]:ends[l + 1]], from the root down.
     """
     closed = np.full_like(labels, -1), np.zeros_like(scores)
     close_rows(labels, scores, ends, ancestors, *closed)

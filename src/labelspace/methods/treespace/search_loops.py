@@ -1,4 +1,7 @@
-"""Compiled loops of TreeSpace's search: best first from the root, and the exact reference."""
+"""Compiled loops of TreeSpace's search: best-first search, and the reference that scores all nodes.
+
+Lists per node come as two arrays: the items of node i are items[item_ends[i]:item_ends[i + 1]].
+"""
 
 from __future__ import annotations
 
@@ -14,69 +17,75 @@ from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
 
 @njit(cache=True, nogil=True)
 def rank_rows(  # type: ignore[no-untyped-def]
-    queries, space, down_ends, down, up_ends, up, above_ends, above, label,
-    node_of, near, cosines, y_ends, y, parameters, lean, short, beam, labels, scores, scored,
+    queries, space, child_ends, children, parent_ends, parents, ancestor_ends, ancestors, label,
+    node_of, near, cosines, y_ends, y, parameters, tail_bias, n_candidates, beam, labels, scores,
+    scored,
 ):  # fmt: skip
-    likeliest, their = np.empty(short, np.int64), np.empty(short)
-    none = np.empty(0, np.int64)  # no other labels to count
+    """Write the best labels of each query, their scores, and the number of nodes scored.
+
+    Candidates are the `n_candidates` labels that are best by the tree alone, and all labels with
+    votes.
+    """
+    found, found_p = np.empty(n_candidates, np.int64), np.empty(n_candidates)
+    no_labels = np.empty(0, np.int64)
     for row in range(len(queries)):
         query = queries[row]
         if beam < 0:
-            filled = _score_all(query, space, up_ends, up, label, their, likeliest)
+            filled = _score_all(query, space, parent_ends, parents, label, found_p, found)
             scored[row] = len(label) - 1
         else:
             filled, scored[row] = _best_first(
-                *(query, space, down_ends, down, up_ends, label),
-                *(beam, their, likeliest),
+                *(query, space, child_ends, children, parent_ends, label),
+                *(beam, found_p, found),
             )
         weights = softmax_weights(near[row], cosines[row])
-        voted, votes = votes_by_label(near[row], weights, none, y_ends, y)
+        voted, votes = votes_by_label(near[row], weights, no_labels, y_ends, y)
         place = np.full(len(voted), -1, np.int64)
         missing = np.empty(len(voted), np.int64)
         n_missing = 0
         for v in range(len(voted)):
             for i in range(filled):
-                if likeliest[i] == voted[v]:
+                if found[i] == voted[v]:
                     place[v] = i
             if place[v] < 0 and node_of[voted[v]] >= 0:
                 missing[n_missing] = node_of[voted[v]]
                 n_missing += 1
-        family, p = _score_family(
-            *(query, space, up_ends, up, above_ends, above),
+        nodes, p = _score_with_ancestors(
+            *(query, space, parent_ends, parents, ancestor_ends, ancestors),
             missing[:n_missing],
         )
-        scored[row] += len(family)
+        scored[row] += len(nodes)
         kept = 0
         shares = np.zeros(filled)
         for v in range(len(voted)):
             if place[v] >= 0:
                 shares[place[v]] = votes[v]
             elif node_of[voted[v]] >= 0:
-                own = p[np.searchsorted(family, node_of[voted[v]])]
-                value = blended(_log_odds(own), votes[v], parameters, lean[voted[v]])
+                own = p[np.searchsorted(nodes, node_of[voted[v]])]
+                value = blended(_log_odds(own), votes[v], parameters, tail_bias[voted[v]])
                 kept = keep_best(value, voted[v], scores[row], labels[row], kept)
         for i in range(filled):
-            value = blended(_log_odds(their[i]), shares[i], parameters, lean[likeliest[i]])
-            kept = keep_best(value, likeliest[i], scores[row], labels[row], kept)
+            value = blended(_log_odds(found_p[i]), shares[i], parameters, tail_bias[found[i]])
+            kept = keep_best(value, found[i], scores[row], labels[row], kept)
 
 
 @njit(cache=True, nogil=True)
-def _odds(query, space, node):  # type: ignore[no-untyped-def]
+def _probability(query, space, node):  # type: ignore[no-untyped-def]
     """Return the probability of a node given its parent."""
     flat, starts, part, bias, slope = space
     begin, end = starts[node], starts[node + 1]
-    point, place = flat[begin:end], query[part[node] : part[node] + end - begin]
+    point, other = flat[begin:end], query[part[node] : part[node] + end - begin]
     if len(slope):
-        logit = bias[node] - slope[node] * ball_distance(point, place)
+        logit = bias[node] - slope[node] * ball_distance(point, other)
     else:
-        logit = np.float64(dot(point, place) + bias[node])
+        logit = np.float64(dot(point, other) + bias[node])
     return 1.0 / (1.0 + np.exp(-logit))
 
 
-# Sums may be reordered, or the loop would not use vector instructions.
+# Sums may be reordered, without which the loop would not use vector instructions.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def ball_distance(one, other):  # type: ignore[no-untyped-def]
-    """Return the distance as in `poincare`; differences keep the digits of near points."""
+    """Return the distance as in `poincare`; differences keep the digits of close points."""
     apart, square, its_square = np.float32(0.0), np.float32(0.0), np.float32(0.0)
     for j in range(len(one)):
         apart += (one[j] - other[j]) ** 2
@@ -88,51 +97,53 @@ def ball_distance(one, other):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _best_first(  # type: ignore[no-untyped-def]
-    query, space, down_ends, down, up_ends, label, beam, best, best_labels
+    query, space, child_ends, children, parent_ends, label, beam, best, best_labels
 ):
     """Write the best labels; return how many there are and how many nodes were scored."""
-    k, filled, scored, opened = len(best), 0, 0, 0
+    k, filled, scored, expanded = len(best), 0, 0, 0
     heap_p, heap = np.empty(256), np.empty(256, np.int64)
     heap_p[0], heap[0], size = 1.0, 0, 1
-    seen, n_seen = np.empty(64, np.int64), 0  # nodes with several parents that were opened
+    visited, n_visited = np.empty(64, np.int64), 0  # nodes with several parents
     while size > 0:
         p, node = heap_p[0], heap[0]
         size = pop(heap_p, heap, size)
         if filled == k and p < best[k - 1]:
             break
-        if up_ends[node + 1] - up_ends[node] > 1:
-            if _contains(seen, n_seen, node):
+        if parent_ends[node + 1] - parent_ends[node] > 1:
+            if _contains(visited, n_visited, node):
                 continue
-            if n_seen == len(seen):
-                seen = np.concatenate((seen, np.empty_like(seen)))
-            seen[n_seen] = node
-            n_seen += 1
+            if n_visited == len(visited):
+                visited = np.concatenate((visited, np.empty_like(visited)))
+            visited[n_visited] = node
+            n_visited += 1
             if label[node] >= 0:
                 filled = keep_best(p, label[node], best, best_labels, filled)
-        if down_ends[node] == down_ends[node + 1]:
+        if child_ends[node] == child_ends[node + 1]:
             continue
-        opened += 1
-        if beam > 0 and opened > beam:
+        expanded += 1
+        if beam > 0 and expanded > beam:
             break
-        for place in range(down_ends[node], down_ends[node + 1]):
-            child = down[place]
-            reached = p * _odds(query, space, child)
+        for place in range(child_ends[node], child_ends[node + 1]):
+            child = children[place]
+            child_p = p * _probability(query, space, child)
             scored += 1
-            if filled == k and reached < best[k - 1]:
+            if filled == k and child_p < best[k - 1]:
                 continue
-            several = up_ends[child + 1] - up_ends[child] > 1
+            # A node with several parents is ranked when it leaves the heap, by its best path.
+            several = parent_ends[child + 1] - parent_ends[child] > 1
             if label[child] >= 0 and not several:
-                filled = keep_best(reached, label[child], best, best_labels, filled)
-            if several or down_ends[child] < down_ends[child + 1]:
+                filled = keep_best(child_p, label[child], best, best_labels, filled)
+            if several or child_ends[child] < child_ends[child + 1]:
                 if size == len(heap):
                     heap = np.concatenate((heap, np.empty_like(heap)))
                     heap_p = np.concatenate((heap_p, np.empty_like(heap_p)))
-                size = push(reached, child, heap_p, heap, size)
+                size = push(child_p, child, heap_p, heap, size)
     return filled, scored
 
 
 @njit(cache=True, nogil=True)
 def _contains(items, count, item):  # type: ignore[no-untyped-def]
+    """Return whether the item is among the first `count` items."""
     found = False
     for i in range(count):
         found = found or items[i] == item
@@ -141,42 +152,43 @@ def _contains(items, count, item):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _score_all(  # type: ignore[no-untyped-def]
-    query, space, up_ends, up, label, best, best_labels
+    query, space, parent_ends, parents, label, best, best_labels
 ):
+    """Score every node; write the best labels and return how many there are."""
     filled = 0
     p = np.ones(len(label))
     for node in range(1, len(label)):
         most = 0.0
-        for place in range(up_ends[node], up_ends[node + 1]):
-            most = max(most, p[up[place]])
-        p[node] = most * _odds(query, space, node)
+        for place in range(parent_ends[node], parent_ends[node + 1]):
+            most = max(most, p[parents[place]])
+        p[node] = most * _probability(query, space, node)
         if label[node] >= 0:
             filled = keep_best(p[node], label[node], best, best_labels, filled)
     return filled
 
 
 @njit(cache=True, nogil=True)
-def _score_family(  # type: ignore[no-untyped-def]
-    query, space, up_ends, up, above_ends, above, wanted
+def _score_with_ancestors(  # type: ignore[no-untyped-def]
+    query, space, parent_ends, parents, ancestor_ends, ancestors, wanted
 ):
     """Return these nodes and all their ancestors, sorted, and the probability of each."""
     total = 0
     for node in wanted:
-        total += above_ends[node + 1] - above_ends[node]
-    family, count = np.empty(total, np.int64), 0
+        total += ancestor_ends[node + 1] - ancestor_ends[node]
+    nodes, count = np.empty(total, np.int64), 0
     for node in wanted:
-        for place in range(above_ends[node], above_ends[node + 1]):
-            family[count] = above[place]
+        for place in range(ancestor_ends[node], ancestor_ends[node + 1]):
+            nodes[count] = ancestors[place]
             count += 1
-    family = np.unique(family)
-    p = np.empty(len(family))
-    for i in range(len(family)):
+    nodes = np.unique(nodes)
+    p = np.empty(len(nodes))
+    for i in range(len(nodes)):
         most = 0.0
-        for place in range(up_ends[family[i]], up_ends[family[i] + 1]):
-            parent = up[place]
-            most = max(most, 1.0 if parent == 0 else p[np.searchsorted(family, parent)])
-        p[i] = most * _odds(query, space, family[i])
-    return family, p
+        for place in range(parent_ends[nodes[i]], parent_ends[nodes[i] + 1]):
+            parent = parents[place]
+            most = max(most, 1.0 if parent == 0 else p[np.searchsorted(nodes, parent)])
+        p[i] = most * _probability(query, space, nodes[i])
+    return nodes, p
 
 
 @njit(cache=True, nogil=True)
@@ -188,6 +200,7 @@ def _log_odds(p):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def close_rows(labels, scores, ends, ancestors, closed, closed_scores):  # type: ignore[no-untyped-def]
+    """Write each ranking with the ancestors of every label before it."""
     k = labels.shape[1]
     for row in range(len(labels)):
         filled = 0

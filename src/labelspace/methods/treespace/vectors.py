@@ -1,46 +1,47 @@
-"""The spaces of TreeSpace: one a level, and the vectors of nodes and examples in them.
+"""The spaces of TreeSpace, one per level of the tree, and the vectors of the nodes in them.
 
-    e_c = settle(e_p P_p + own_c)      a child on its parent, own_c its own part
-    z_s(x) = settle(h(x) A_s)          an example in space s, h one pass of the encoder
+    e_c = normalise(e_p P_p + offset_c)
 
-P_p takes the parent's space into the child's: a matrix for the level, with a low-rank one of the
-parent's own beside it, or a whole one of the parent's own. Top nodes are their own part alone.
-`settle` is the geometry's: vectors of length 1, or tangents of a ball.
+The vector of a node c is the projection of its parent's vector plus an offset of its own. P_p maps
+the parent's space into the child's: one matrix per level, that and a low-rank matrix per parent, or
+a full matrix per parent. Nodes without a parent have an offset only. `normalise` is that of the
+geometry: to vectors of length 1, or to tangents of a ball.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
 from torch import Tensor
 from torch.nn.functional import embedding
 
 from labelspace.methods.treespace.geometry import Geometry
 from labelspace.methods.treespace.nodes import Nodes
-from labelspace.nn.encoder import TINY, Encoder, unit_array
-from labelspace.nn.products import dense_times_dense
-from labelspace.nn.row_tables import RowTable, SparseLinear
+from labelspace.nn.row_tables import RowTable
 
 Projections = Literal["node", "low-rank", "shared"]
-RANK = 4
-WHOLE_NUMBERS, LOW_RANK_NUMBERS = 8_000_000, 64_000_000  # most numbers that "auto" spends
-ENCODED_AT_A_TIME = 4096
+RANK = 4  # of low-rank projections
+# Maximum size of all projections, in floats, up to which "auto" takes a kind: 32 and 256 MB.
+MAX_FULL_SIZE, MAX_LOW_RANK_SIZE = 8_000_000, 64_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Which space each node lives in, and where it stands there.
+    """The space of each node, and its row among the nodes of the same space.
 
-    dims   dimension of each space, growing with depth; labels outside of the taxonomy have a last
-           one of their own, as what tells a brand is not what tells a category
-    space  (nodes,) int32, -1 for the root
-    row    (nodes,) int32 place among the nodes of the same space
+    Attributes
+    ----------
+    dims : tuple of int
+        Dimension of each space, growing with depth. Labels outside of the taxonomy have a last
+        space of their own, since other words predict a brand than predict a category.
+    space : ndarray of shape (n_nodes,)
+        int32; -1 for the root.
+    row : ndarray of shape (n_nodes,)
+        int32.
     """
 
     dims: tuple[int, ...]
@@ -48,12 +49,13 @@ class Layout:
     row: np.ndarray
 
     @classmethod
-    def of(cls, nodes: Nodes, dim: int, top_dim: int, most_spaces: int) -> Layout:
-        n_spaces = int(np.clip(nodes.depth.max(), 1, most_spaces))
+    def of(cls, nodes: Nodes, dim: int, top_dim: int, max_spaces: int) -> Layout:
+        """Return a layout whose dimensions grow geometrically from `top_dim` to `dim`."""
+        n_spaces = int(np.clip(nodes.depth.max(), 1, max_spaces))
         steps = np.linspace(0.0, 1.0, n_spaces) if n_spaces > 1 else np.ones(1)
         dims = np.rint(top_dim * (dim / top_dim) ** steps).astype(int)
         space = np.minimum(nodes.depth - 1, n_spaces - 1)
-        outside = nodes.grouped & (nodes.label >= 0)
+        outside = nodes.outside & (nodes.label >= 0)
         if outside.any():
             dims = np.append(dims, dim)
             space[outside] = n_spaces
@@ -65,15 +67,22 @@ class Layout:
 
     @property
     def starts(self) -> np.ndarray:
-        """Where each space begins in the row of all of an example's vectors."""
+        """Where each space begins in an array of all spaces side by side."""
         return np.concatenate([[0], np.cumsum(self.dims)])
 
 
 @dataclass(frozen=True)
 class Step:
-    """Nodes of one depth and one space, their parents all of one space.
+    """Nodes of one depth and one space whose parents are all of one space: computed at once.
 
-    parents  (m,) places of their parents among the batch's nodes
+    Attributes
+    ----------
+    nodes : ndarray of shape (m,)
+    parents : ndarray of shape (m,) or (0,)
+        Positions of the parents among the nodes of all steps, in the order of the steps; empty for
+        nodes without a parent.
+    pair : tuple of int
+        The spaces of parents, -1 if there are none, and of nodes.
     """
 
     nodes: np.ndarray
@@ -82,21 +91,35 @@ class Step:
 
 
 class TreeVectors:
-    """Own parts and projections, and the nodes' vectors made of them."""
+    """The trained offsets and projections, and the vectors of nodes computed from them.
+
+    Attributes
+    ----------
+    offsets : list of RowTable
+        Per space, the offsets of its nodes.
+    level_projections : dict
+        Per pair of spaces, the matrix that all nodes share; empty if `kind` is "node".
+    node_projections : dict
+        Per pair of spaces, a row of parameters per parent; empty if `kind` is "shared".
+    projected_nodes : dict
+        Per pair of spaces, the parents that the rows of `node_projections` belong to, sorted.
+    kind : {"node", "low-rank", "shared"}
+    """
 
     def __init__(
         self,
         nodes: Nodes,
         layout: Layout,
-        own: list[RowTable],
-        shared: dict[tuple[int, int], Tensor],
-        special: dict[tuple[int, int], RowTable],
+        offsets: list[RowTable],
+        level_projections: dict[tuple[int, int], Tensor],
+        node_projections: dict[tuple[int, int], RowTable],
         kind: Projections,
         geometry: Geometry,
     ) -> None:
         self.nodes, self.layout, self.kind, self.geometry = nodes, layout, kind, geometry
-        self.own, self.shared, self.special = own, shared, special
-        self.parents = _parents(nodes, layout)  # which node a row of `special` belongs to
+        self.offsets = offsets
+        self.level_projections, self.node_projections = level_projections, node_projections
+        self.projected_nodes = _projected_nodes(nodes, layout)
 
     @classmethod
     def fresh(
@@ -107,33 +130,33 @@ class TreeVectors:
         geometry: Geometry,
         rng: np.random.Generator,
     ) -> TreeVectors:
-        """No own parts yet; projections that keep lengths and angles."""
+        """Return vectors with offsets of 0 and orthonormal projections."""
         counts = np.bincount(layout.space[1:], minlength=len(layout.dims))
-        own = [
+        offsets = [
             RowTable(np.zeros((n, d), np.float32)) for n, d in zip(counts, layout.dims, strict=True)
         ]
-        parents = _parents(nodes, layout)
-        kind = _affordable(layout, parents) if projections == "auto" else projections
-        shared, special = {}, {}
-        for (a, b), those in parents.items():
+        projected = _projected_nodes(nodes, layout)
+        kind = _default_kind(layout, projected) if projections == "auto" else projections
+        by_level, by_node = {}, {}
+        for (a, b), parents in projected.items():
             matrix = orthonormal(layout.dims[a], layout.dims[b], rng)
             if kind == "node":
-                special[a, b] = RowTable(np.tile(matrix.ravel(), (len(those), 1)))
+                by_node[a, b] = RowTable(np.tile(matrix.ravel(), (len(parents), 1)))
                 continue
-            shared[a, b] = torch.from_numpy(matrix).requires_grad_()
+            by_level[a, b] = torch.from_numpy(matrix).requires_grad_()
             if kind == "low-rank":
-                into = rng.standard_normal((len(those), RANK * layout.dims[a]), np.float32)
+                into = rng.standard_normal((len(parents), RANK * layout.dims[a]), np.float32)
                 into /= np.sqrt(np.float32(layout.dims[a]))
-                out = np.zeros((len(those), RANK * layout.dims[b]), np.float32)
-                special[a, b] = RowTable(np.hstack([into, out]))
-        return cls(nodes, layout, own, shared, special, kind, geometry)  # type: ignore[arg-type]  # checked by the method
+                out = np.zeros((len(parents), RANK * layout.dims[b]), np.float32)
+                by_node[a, b] = RowTable(np.hstack([into, out]))
+        return cls(nodes, layout, offsets, by_level, by_node, kind, geometry)  # type: ignore[arg-type]  # checked by the method
 
     def steps(self, chosen: np.ndarray) -> list[Step]:
-        """The nodes, sorted and with all their main ancestors, in parts that are computed at once.
+        """Return steps over these nodes, which are sorted and include all their main ancestors.
 
-        Parts come by depth; each node's parent is in an earlier one.
+        Steps are in the order of depth: the parent of each node is in an earlier one.
         """
-        space, main = self.layout.space, self.nodes.main
+        space, main = self.layout.space, self.nodes.main_parent
         above = np.where(main[chosen] > 0, space[main[chosen]], -1)
         keys = np.stack([space[chosen], above, self.nodes.depth[chosen]])
         order = np.lexsort(keys)
@@ -151,70 +174,81 @@ class TreeVectors:
         return found
 
     def with_ancestors(self, chosen: np.ndarray) -> np.ndarray:
-        """These nodes and all on the way of their main parents to the root, sorted."""
+        """Return these nodes and all their main ancestors but the root, sorted."""
         wanted = np.zeros(len(self.nodes), bool)
         while len(chosen):
             wanted[chosen] = True
-            chosen = self.nodes.main[chosen]
+            chosen = self.nodes.main_parent[chosen]
             chosen = np.unique(chosen[(chosen > 0) & ~wanted[chosen]])
         return np.flatnonzero(wanted)
 
     def batch(
         self, steps: list[Step]
     ) -> tuple[list[Tensor], list[Tensor | None], list[Tensor], Tensor]:
-        """Vectors of each step's nodes, settled, what their parents say, and all own parts.
+        """Return the normalised vectors of the nodes of each step, with gradients.
 
-        The last number is the mean square of the projections used, summed over pairs of spaces.
-        Looks every table up once, so that its next step moves just these rows.
+        Every table is looked up once, so that the next step of the optimiser updates these rows
+        only.
+
+        Returns
+        -------
+        vectors : list of Tensor
+            Per step, the vectors of its nodes.
+        projected : list of Tensor or None
+            Per step, the projections of the nodes' parents; None for nodes without a parent.
+        offsets : list of Tensor
+            Per space, the offsets that were used.
+        mean_squares : Tensor
+            The mean square of the projections that were used, summed over pairs of spaces.
         """
         layout = self.layout
         by_space: list[np.ndarray] = []
         for number in range(len(layout.dims)):
             here = [layout.row[s.nodes] for s in steps if s.pair[1] == number]
             by_space.append(np.concatenate(here) if here else np.empty(0, np.int32))
-        own = [table.rows(rows) for table, rows in zip(self.own, by_space, strict=True)]
-        used, special = self._look_up_special(steps)
+        offsets = [table.rows(rows) for table, rows in zip(self.offsets, by_space, strict=True)]
+        used, own = self._look_up_projections(steps)
         taken = [0] * len(layout.dims)
         first = [0]
         vectors: list[Tensor] = []
-        expected: list[Tensor | None] = []
+        projected: list[Tensor | None] = []
         for step in steps:
             number, size = step.pair[1], len(step.nodes)
-            vector = own[number][taken[number] : taken[number] + size]
+            vector = offsets[number][taken[number] : taken[number] + size]
             taken[number] += size
-            guess = None
+            projection = None
             if step.pair[0] >= 0:
-                guess = self._project(step, first, vectors, used, special)
-                vector = vector + guess
-            vectors.append(self.geometry.settle(vector))
-            expected.append(guess)
+                projection = self._project(step, first, vectors, used, own)
+                vector = vector + projection
+            vectors.append(self.geometry.normalise(vector))
+            projected.append(projection)
             first.append(first[-1] + size)
-        return vectors, expected, own, self._mean_squares(special)
+        return vectors, projected, offsets, self._mean_squares(own)
 
-    def _mean_squares(self, special: Mapping[tuple[int, int], Tensor]) -> Tensor:
-        """Of the entries of the levels' matrices, and of the nodes' own parts of projections."""
+    def _mean_squares(self, own: Mapping[tuple[int, int], Tensor]) -> Tensor:
+        """Return the mean square of the matrices of levels plus that of the matrices of nodes."""
         total = torch.zeros(())
-        for matrix in self.shared.values():
+        for matrix in self.level_projections.values():
             total = total + matrix.square().sum(1).sum() / matrix.numel()
-        for pair, rows in special.items():
+        for pair, rows in own.items():
             into, out = (self.layout.dims[space] for space in pair)
             if self.kind == "node":
                 squares = rows.square().sum(1)
-            else:  # |A' B|^2 = <A A', B B'>, of rank by rank matrices
+            else:  # |A' B|^2 = <A A', B B'>, with products of size RANK x RANK only
                 a, b = _factors(rows, into, out)
                 squares = ((a @ a.transpose(1, 2)) * (b @ b.transpose(1, 2))).sum((1, 2))
             total = total + squares.sum() / (max(1, len(rows)) * into * out)
         return total
 
-    def _look_up_special(
+    def _look_up_projections(
         self, steps: list[Step]
     ) -> tuple[dict[tuple[int, int], np.ndarray], dict[tuple[int, int], Tensor]]:
-        """The parents of each pair of spaces, sorted, and the rows of their own projections."""
+        """Return per pair of spaces the parents of these nodes, sorted, and their projections."""
         used, found = {}, {}
-        for pair, table in self.special.items():
-            parents = [self.nodes.main[step.nodes] for step in steps if step.pair == pair]
+        for pair, table in self.node_projections.items():
+            parents = [self.nodes.main_parent[step.nodes] for step in steps if step.pair == pair]
             used[pair] = np.unique(np.concatenate(parents or [np.empty(0, np.int32)]))
-            found[pair] = table.rows(np.searchsorted(self.parents[pair], used[pair]))
+            found[pair] = table.rows(np.searchsorted(self.projected_nodes[pair], used[pair]))
         return used, found
 
     def _project(
@@ -223,45 +257,45 @@ class TreeVectors:
         first: list[int],
         vectors: list[Tensor],
         used: Mapping[tuple[int, int], np.ndarray],
-        special: Mapping[tuple[int, int], Tensor],
+        own: Mapping[tuple[int, int], Tensor],
     ) -> Tensor:
-        """What each node's parent says of it, (m, dimension)."""
+        """Return the projection of each node's parent, (m, dimension of the nodes' space)."""
         parents, back = np.unique(step.parents, return_inverse=True)
-        home = np.searchsorted(first, parents, side="right") - 1
-        pieces = [  # mostly one: parents of one space and depth
-            vectors[number][torch.from_numpy(parents[home == number] - first[number])]
-            for number in np.unique(home)
+        step_of = np.searchsorted(first, parents, side="right") - 1
+        pieces = [  # mostly one: the parents are of one space and depth
+            vectors[number][torch.from_numpy(parents[step_of == number] - first[number])]
+            for number in np.unique(step_of)
         ]
-        above = torch.cat(pieces)  # parents are sorted, and so are their homes
-        if step.pair in self.shared:
-            said = above @ self.shared[step.pair]
-        if step.pair in self.special:
-            names = np.empty(len(parents), np.int64)
-            names[back] = self.nodes.main[step.nodes]
-            rows = special[step.pair][torch.from_numpy(np.searchsorted(used[step.pair], names))]
-            own = _apply(rows, above, self.layout.dims[step.pair[1]], self.kind)
-            said = said + own if step.pair in self.shared else own
+        above = torch.cat(pieces)  # in the order of `parents`, which are sorted
+        if step.pair in self.level_projections:
+            projected = above @ self.level_projections[step.pair]
+        if step.pair in self.node_projections:
+            ids = np.empty(len(parents), np.int64)
+            ids[back] = self.nodes.main_parent[step.nodes]
+            rows = own[step.pair][torch.from_numpy(np.searchsorted(used[step.pair], ids))]
+            by_node = _apply(rows, above, self.layout.dims[step.pair[1]], self.kind)
+            projected = projected + by_node if step.pair in self.level_projections else by_node
         # Unlike an index, its gradient is summed in one order whatever the number of threads is.
-        return embedding(torch.from_numpy(back), said)
+        return embedding(torch.from_numpy(back), projected)
 
-    def place(self, points: list[np.ndarray]) -> None:
-        """Set own parts so that nodes stand at these settled vectors, [space] a row a node."""
+    def set_vectors(self, vectors: list[np.ndarray]) -> None:
+        """Set the offsets so that the nodes of each space have these normalised vectors."""
         steps = self.steps(np.arange(1, len(self.nodes)))
         rows = [self.layout.row[step.nodes] for step in steps]
-        wanted = [torch.from_numpy(points[s.pair[1]][r]) for s, r in zip(steps, rows, strict=True)]
+        wanted = [torch.from_numpy(vectors[s.pair[1]][r]) for s, r in zip(steps, rows, strict=True)]
         first = np.cumsum([0, *(len(step.nodes) for step in steps)]).tolist()
         with torch.no_grad():
-            used, special = self._look_up_special(steps)
-            for step, here, point in zip(steps, rows, wanted, strict=True):
-                own = self.geometry.free(point)
+            used, own = self._look_up_projections(steps)
+            for step, here, vector in zip(steps, rows, wanted, strict=True):
+                offset = self.geometry.unnormalise(vector)
                 if step.pair[0] >= 0:
-                    own = own - self._project(step, first, wanted, used, special)
-                self.own[step.pair[1]].weight[here] = own.numpy()
+                    offset = offset - self._project(step, first, wanted, used, own)
+                self.offsets[step.pair[1]].weight[here] = offset.numpy()
 
     def final(self) -> list[np.ndarray]:
-        """All nodes' vectors, [s] for the nodes of space s in their rows."""
+        """Return the vectors of the nodes of each space."""
         steps = self.steps(np.arange(1, len(self.nodes)))
-        found = [np.zeros_like(table.weight) for table in self.own]
+        found = [np.zeros_like(table.weight) for table in self.offsets]
         with torch.no_grad():
             vectors, *_ = self.batch(steps)
         for step, vector in zip(steps, vectors, strict=True):
@@ -269,102 +303,25 @@ class TreeVectors:
         return found
 
     def tables(self) -> dict[str, RowTable]:
-        own = {f"own.{number}": table for number, table in enumerate(self.own)}
-        return own | {f"special.{a}.{b}": table for (a, b), table in self.special.items()}
+        """Return the tables that are trained row by row, by name."""
+        offsets = {f"offset.{number}": table for number, table in enumerate(self.offsets)}
+        return offsets | {f"node.{a}.{b}": rows for (a, b), rows in self.node_projections.items()}
 
     def tensors(self) -> dict[str, Tensor]:
+        """Return all trained tensors by name."""
         rows = {name: torch.from_numpy(table.weight) for name, table in self.tables().items()}
-        return rows | {f"shared.{a}.{b}": matrix for (a, b), matrix in self.shared.items()}
-
-
-class LevelEncoder:
-    """An example's vectors in all spaces, from one pass of one encoder."""
-
-    def __init__(self, trunk: Encoder, heads: list[Tensor], geometry: Geometry) -> None:
-        self.trunk, self.heads, self.geometry = trunk, heads, geometry
-
-    @classmethod
-    def fresh(
-        cls,
-        n_features: int,
-        width: int,
-        dims: tuple[int, ...],
-        geometry: Geometry,
-        rng: np.random.Generator,
-        **options: Any,
-    ) -> LevelEncoder:
-        trunk = Encoder.fresh(n_features, (width,), rng, **options)
-        heads = [torch.from_numpy(orthonormal(width, d, rng)).requires_grad_() for d in dims]
-        return cls(trunk, heads, geometry)
-
-    @classmethod
-    def restore(
-        cls, arrays: Mapping[str, np.ndarray], n_spaces: int, geometry: Geometry
-    ) -> LevelEncoder:
-        """Take back what `arrays` gave, for prediction alone."""
-        trunk = Encoder(SparseLinear.frozen(arrays["encoder.first"]), [])
-        heads = [torch.from_numpy(np.array(arrays[f"head.{s}"])) for s in range(n_spaces)]
-        return cls(trunk, heads, geometry)
-
-    def tensors(self) -> dict[str, Tensor]:
-        return self.trunk.tensors() | {f"head.{s}": head for s, head in enumerate(self.heads)}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        heads = {f"head.{s}": head.detach().numpy() for s, head in enumerate(self.heads)}
-        return self.trunk.arrays() | heads
-
-    def __call__(self, X: csr_matrix) -> list[Tensor]:
-        h = self.trunk(X)
-        return [self.geometry.settle(h @ head) for head in self.heads]
-
-    def encode(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """The encoder's own vectors, of length 1, and (n, sum of dimensions) all spaces' points.
-
-        A row's result does not depend on the rows beside it.
-        """
-        trunk, found = self._free(X)
-        for part in self._parts():
-            found[:, part] = self.geometry.points(self.geometry.settle_array(found[:, part]))
-        return unit_array(trunk), found
-
-    def trunk_points(self, X: csr_matrix) -> np.ndarray:
-        """The first of what `encode` gives, without the work for the second."""
-        return unit_array(self.trunk.encode(X))
-
-    def stretch(self, X: csr_matrix) -> None:
-        """Lengthen or shorten heads: examples begin, on average, at the geometry's first length."""
-        found = self._free(X)[1]
-        for head, part in zip(self.heads, self._parts(), strict=True):
-            mean = np.linalg.norm(found[:, part], axis=1).mean()
-            with torch.no_grad():
-                head *= self.geometry.start / max(float(mean), TINY)
-
-    def _free(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """The encoder's output and what all heads make of it, side by side."""
-        heads = np.hstack([head.detach().numpy() for head in self.heads])
-        found = np.empty((X.shape[0], heads.shape[1]), np.float32)
-        trunk = np.empty((X.shape[0], heads.shape[0]), np.float32)
-        for start in range(0, X.shape[0], ENCODED_AT_A_TIME):
-            rows = slice(start, start + ENCODED_AT_A_TIME)
-            trunk[rows] = self.trunk.encode(X[rows])
-            found[rows] = dense_times_dense(trunk[rows], heads)
-        return trunk, found
-
-    def _parts(self) -> list[slice]:
-        """Where the spaces lie side by side."""
-        ends = np.cumsum([0, *(head.shape[1] for head in self.heads)]).tolist()
-        return [slice(begin, end) for begin, end in pairwise(ends)]
+        levels = {f"level.{a}.{b}": matrix for (a, b), matrix in self.level_projections.items()}
+        return rows | levels
 
 
 def orthonormal(n_in: int, n_out: int, rng: np.random.Generator) -> np.ndarray:
-    """(n_in, n_out) with orthonormal rows, or columns where these are fewer."""
-    wide, narrow = max(n_in, n_out), min(n_in, n_out)
-    q, _ = np.linalg.qr(rng.standard_normal((wide, narrow)))
+    """Return a random (n_in, n_out) matrix with orthonormal rows, or columns if these are fewer."""
+    q, _ = np.linalg.qr(rng.standard_normal((max(n_in, n_out), min(n_in, n_out))))
     return np.ascontiguousarray(q if n_in >= n_out else q.T, np.float32)
 
 
 def _apply(rows: Tensor, above: Tensor, dim: int, kind: str) -> Tensor:
-    """Each parent's vector through its own projection."""
+    """Return the vector of each parent, projected by its own matrix."""
     n, width = above.shape
     if kind == "node":
         return torch.bmm(above[:, None], rows.view(n, width, dim))[:, 0]
@@ -373,15 +330,15 @@ def _apply(rows: Tensor, above: Tensor, dim: int, kind: str) -> Tensor:
 
 
 def _factors(rows: Tensor, into: int, out: int) -> tuple[Tensor, Tensor]:
-    """The two factors of low-rank projections, (n, RANK, into) and (n, RANK, out)."""
+    """Return the two factors of low-rank projections, (n, RANK, into) and (n, RANK, out)."""
     split = RANK * into
     return rows[:, :split].reshape(-1, RANK, into), rows[:, split:].reshape(-1, RANK, out)
 
 
-def _parents(nodes: Nodes, layout: Layout) -> dict[tuple[int, int], np.ndarray]:
-    """(parent's, child's) spaces -> the nodes, sorted, that are projected from one to the other."""
-    below = np.flatnonzero(nodes.main > 0)
-    main = nodes.main[below]
+def _projected_nodes(nodes: Nodes, layout: Layout) -> dict[tuple[int, int], np.ndarray]:
+    """Return per pair (space of the parent, of the child) the parents of such nodes, sorted."""
+    below = np.flatnonzero(nodes.main_parent > 0)
+    main = nodes.main_parent[below]
     pairs = np.stack([layout.space[main], layout.space[below]], axis=1)
     return {
         (int(a), int(b)): np.unique(main[(pairs == (a, b)).all(axis=1)])
@@ -389,11 +346,11 @@ def _parents(nodes: Nodes, layout: Layout) -> dict[tuple[int, int], np.ndarray]:
     }
 
 
-def _affordable(layout: Layout, parents: Mapping[tuple[int, int], np.ndarray]) -> Projections:
-    """The freest projections whose numbers stay within bounds."""
-    sizes = [(len(those), layout.dims[a], layout.dims[b]) for (a, b), those in parents.items()]
-    if sum(n * a * b for n, a, b in sizes) <= WHOLE_NUMBERS:
+def _default_kind(layout: Layout, projected: Mapping[tuple[int, int], np.ndarray]) -> Projections:
+    """Return the kind of projections with the most parameters that the limits allow."""
+    sizes = [(len(nodes), layout.dims[a], layout.dims[b]) for (a, b), nodes in projected.items()]
+    if sum(n * a * b for n, a, b in sizes) <= MAX_FULL_SIZE:
         return "node"
-    if sum(n * RANK * (a + b) for n, a, b in sizes) <= LOW_RANK_NUMBERS:
+    if sum(n * RANK * (a + b) for n, a, b in sizes) <= MAX_LOW_RANK_SIZE:
         return "low-rank"
     return "shared"
