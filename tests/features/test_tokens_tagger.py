@@ -43,7 +43,7 @@ def test_texts_in_names_out_also_after_loading(tmp_path):
     assert isinstance(model.pipeline.text, Tokens)
     tags = model.tag("nova lamp 3", k=3)
     assert {tag.name for tag in tags} == {"home", "home > lamps", "brand: nova"}
-    assert model.method.reading_.in_order
+    assert model.method.input_tokens_.in_order
     model.save(tmp_path / "m")
     assert tagger.load(tmp_path / "m").tag("nova lamp 3", k=3) == tags
 

@@ -31,6 +31,8 @@ class TrainingData:
     callbacks : sequence of Callback
     identity : str
         A digest of data and parameters, by which checkpoints are recognised.
+    label_names : csr_matrix or None
+        Token ids + 1 of the name of each label, for methods that generate names.
     """
 
     X: Features
@@ -39,6 +41,7 @@ class TrainingData:
     taxonomy: Taxonomy | None
     callbacks: Sequence[Callback]
     identity: str
+    label_names: csr_matrix | None = None
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,18 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         If training fails or is interrupted, the method is unfitted, whatever it was before.
         """
+        return self._fit_checked(X, Y, valid, taxonomy, callbacks)
+
+    def _fit_checked(
+        self,
+        X: Any,
+        Y: Any,
+        valid: tuple[Any, Any] | None,
+        taxonomy: Taxonomy | None,
+        callbacks: Sequence[Callback],
+        label_names: csr_matrix | None = None,
+    ) -> Self:
+        """Check the arguments of `fit` and fit; `label_names` is that of `TrainingData`."""
         self.check_parameters()
         if Y is None:
             raise InputError(f"{self.name} requires y to be passed, but the target y is None")
@@ -119,7 +131,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if valid is not None:
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
         self.params_ = SimpleNamespace(**self.resolve(self.get_params(), Shape.of(X, Y)))
-        data = TrainingData(X, Y, valid, taxonomy, callbacks, self._identity(X, Y, valid, taxonomy))
+        identity = self._identity(X, Y, valid, taxonomy, label_names)
+        data = TrainingData(X, Y, valid, taxonomy, callbacks, identity, label_names)
         self._change(self._fit, data)
         self.n_features_in_ = X.shape[1]
         return self
@@ -148,11 +161,13 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Y: csr_matrix,
         valid: tuple[Features, csr_matrix] | None = None,
         taxonomy: Taxonomy | None = None,
+        label_names: csr_matrix | None = None,
     ) -> str:
         """A fingerprint of all that the result of training depends on, for checkpoints."""
         params = sorted(vars(self.params_).items())
         nodes = (taxonomy.n_labels, taxonomy.edges) if taxonomy is not None else ()
-        return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes)
+        names = (label_names,) if label_names is not None else ()
+        return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes, *names)
 
     def _change(self, train: Callable[[TrainingData], None], data: TrainingData) -> None:
         """Train; where that fails, nothing half-changed is left for `predict` to answer from."""

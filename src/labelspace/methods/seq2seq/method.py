@@ -1,14 +1,16 @@
-"""Seq2Seq: a T5 reads the text and writes the label's path (after Pathak, IIT Kharagpur 2024).
+"""Seq2Seq: a T5 that generates the path of a label, after Pathak (2024).
 
-An output is a path written level by level; its probability is the product over its tokens of
+An output is a path, level by level, as tokens (`outputs.py`). Its probability is the product over
+its tokens of
 
-    p(token | text, what is written)    among the tokens with which a valid path can go on
+    p(token | text, previous tokens)    normalised over the tokens that continue a valid path
 
-and a label is as likely as the outputs that contain it, summed over the beams of a search through
-the trie of valid paths. An example with several paths is trained on each of them.
+and the probability of a label is the sum over the outputs that contain it, as far as beam search
+through the trie of valid paths finds them (`beam_search.py`, `trie.py`). An example with several
+paths is trained on each of them (`objective.py`).
 
-Linear classifiers on the same tokens, whatever their order, stand beside it
-(`components/linear_companion.py`); linear_tree=False leaves the T5 alone, as the paper has it.
+The T5 is stacked with linear classifiers on the same tokens without their order
+(`components/linear_companion.py`); linear_tree=False is the T5 alone, as in the source.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.sparse import as_csr, checked_features, digest
+from labelspace._core.sparse import as_csr, checked_features
 from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
 from labelspace.components.holdout import HoldOut
 from labelspace.components.linear_companion import (
@@ -37,7 +39,6 @@ from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
-from labelspace.methods.defaults import autos, resolve_shared
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
@@ -54,17 +55,18 @@ from labelspace.methods.parameters import (
     text,
 )
 from labelspace.methods.registry import method_class
-from labelspace.methods.seq2seq.beam_search import OFF, Writer
+from labelspace.methods.seq2seq.beam_search import INVALID, Decoder
+from labelspace.methods.seq2seq.defaults import resolve
 from labelspace.methods.seq2seq.model import (
-    Bag,
-    Reading,
-    fetched_t5,
+    BagOfTokens,
+    InputTokens,
+    pretrained_t5,
     restored_t5,
     small_t5,
     t5_arrays,
     vocabulary_of,
 )
-from labelspace.methods.seq2seq.objective import WritingObjective
+from labelspace.methods.seq2seq.objective import SequenceObjective
 from labelspace.methods.seq2seq.outputs import Outputs, plan_outputs
 from labelspace.metrics.ranking import measure
 from labelspace.nn.optimisers import TorchOptimiser
@@ -79,43 +81,82 @@ if TYPE_CHECKING:
     from labelspace.features.tokens import Tokens
     from labelspace.runs.callbacks import Callback
 
-SMALL = "small"
-EXACT_BELOW = 20_000_000  # weights up to which prediction on a processor is in float64
-PREDICTED_AT_A_TIME = 32
-MOST_SCORED = 500  # examples of the validation cut that are looked at after each epoch
+SMALL = "small"  # the value of `model` for a new T5
+MAX_FLOAT64_WEIGHTS = 20_000_000  # weights up to which prediction on a CPU is in float64
+PREDICTED_AT_A_TIME = 32  # examples per beam search, to bound the memory
+MAX_SCORED = 500  # examples of the hold-out that are scored after each epoch
 
 
 class Seq2Seq(Method):
-    """A T5 that writes label paths; beams through the trie of valid ones give the ranking."""
+    """A T5 that generates the path of a label, restricted to the trie of valid paths.
+
+    For labels that form paths and whose names occur in the text, or for a pretrained T5 on a GPU.
+    The T5 that generates the brand and the category levels of a product is the baseline of [1]_.
+    Not from there: the restriction to valid paths, the sum over beams, and the linear classifiers
+    that are stacked with the T5. The package `transformers` is required:
+    `pip install 'labelspace[t5]'`.
+
+    Attributes
+    ----------
+    params_ : SimpleNamespace
+        The parameters as they were fitted: every "auto" is a value.
+    n_features_in_, n_labels_ : int
+    t5_ : transformers.T5ForConditionalGeneration
+        The fitted T5.
+    history_ : list of dict
+        Loss and validation score per epoch.
+
+    See Also
+    --------
+    TreeSpace : Embeds labels and examples in a space per level of the tree.
+
+    References
+    ----------
+    .. [1] Pathak. "Hierarchical Label Embedding for Xtreme Multi-Label Classification". Slides,
+       Indian Institute of Technology Kharagpur, 2024.
+
+    Examples
+    --------
+    Features of any kind are tokens, those of the largest values first:
+
+    >>> import numpy as np
+    >>> from labelspace import Seq2Seq
+    >>> X = Y = np.eye(3)[np.tile([0, 1, 2], 4)]
+    >>> model = Seq2Seq(width=8, heads=1, layers=1, epochs=2).fit(X, Y)
+    >>> model.predict(X[:2], k=1).labels.tolist()
+    [[0], [1]]
+    """
 
     name: ClassVar[str] = "seq2seq"
-    needs_label_names: ClassVar[bool] = True  # `fit` takes their names as tokens
-    summary: ClassVar[str] = "a T5 that reads the text and writes the label's path"
+    needs_label_names: ClassVar[bool] = True
+    summary: ClassVar[str] = "a T5 that generates the path of a label, token by token"
 
     model: str = text(
-        "T5 to start from: a directory or a hub name; small is a new one.",
+        "Initial T5: the directory or hub name of a pretrained one; small for a new one.",
         default=SMALL,
         group="usual",
     )
-    width: int = integer("Width of the new T5's states.", default=128, group="usual", low=1)
-    layers: int = integer("Number of layers of its encoder, and of its decoder.", default=2, low=1)
-    heads: int = integer("Number of attention heads; they divide the width.", default=4, low=1)
-    dropout: float = number("Dropout of the new T5.", default=0.1, low=0.0, high=0.9)
+    width: int = integer("Width of the states of a new T5.", default=128, group="usual", low=1)
+    layers: int = integer(
+        "Layers of the encoder, and of the decoder, of a new T5.", default=2, low=1
+    )
+    heads: int = integer("Attention heads of a new T5; a divisor of the width.", default=4, low=1)
+    dropout: float = number("Dropout of a new T5.", default=0.1, low=0.0, high=0.9)
     max_tokens: int = integer(
-        "Number of tokens of a text that are read; the rest is cut.",
+        "Maximum number of tokens per text; further tokens are ignored.",
         default=48,
         group="usual",
         low=1,
     )
     vocabulary: int = integer(
-        "Number of word pieces that the tokenizer is trained to.", default=8000, low=100
+        "Size of the vocabulary of a tokenizer trained on the texts.", default=8000, low=100
     )
     prompt: str = text(
         "Template of the input, with {text} for the text.", default="{text}", group="paper"
     )
     decoding: str = choice(
-        "Tokens that are generated: short, only those that decide between valid paths; whole, all "
-        "tokens of a valid path; free, whole and not restricted to valid paths.",
+        "Tokens to generate: short, only those with an alternative; whole, all tokens of a valid "
+        "path; free, all tokens and not restricted to valid paths.",
         "short",
         "whole",
         "free",
@@ -145,7 +186,7 @@ class Seq2Seq(Method):
     seed: int = SEED
 
     def text_features(self) -> Tokens:
-        """How texts become rows for this model: token ids in order, by the model's tokenizer."""
+        """Return the tokenizer of the T5, whose rows are token ids in order."""
         from labelspace.features.tokens import Tokens
 
         return Tokens(
@@ -165,51 +206,52 @@ class Seq2Seq(Method):
         callbacks: Sequence[Callback] = (),
         label_names: Any = None,
     ) -> Self:
-        """As every method; X may hold token ids in order, as `text_features` makes them.
+        """Fit the T5 and the linear classifiers.
 
-        label_names  (nodes of the taxonomy, or labels; places) token ids + 1 that write each one,
-                     as `Tokens.transform_names` makes them; without it each has its own token
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, features)
+            Token ids + 1 in order, as `text_features` returns them, or any other features.
+        Y : array or sparse matrix of shape (n, labels)
+        valid : pair of X and Y, optional
+            Hold-out for early stopping and calibration; cut from the training data if None.
+        taxonomy : Taxonomy, optional
+            The tree whose paths are generated; without it, a path is a label.
+        callbacks : sequence of Callback
+        label_names : sparse matrix of shape (nodes of the taxonomy or labels, positions), optional
+            Token ids + 1 of the name of each node, as `Tokens.transform_names` returns them;
+            without it each node has a token of its own.
+
+        Returns
+        -------
+        Seq2Seq
+            The method itself.
         """
         names = None if label_names is None else as_csr(checked_features(label_names))
-        self._names = names
-        try:
-            return super().fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks)
-        finally:
-            del self._names
-
-    def _identity(
-        self,
-        X: Features,
-        Y: csr_matrix,
-        valid: tuple[Features, csr_matrix] | None = None,
-        taxonomy: Taxonomy | None = None,
-    ) -> str:
-        """Of the names that label paths are written with, too."""
-        return digest(super()._identity(X, Y, valid, taxonomy), self._names)
+        return self._fit_checked(X, Y, valid, taxonomy, callbacks, names)
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return {**resolve_shared(params, shape), **autos(params, {"device": device})}
+        return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
         hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
         X, Y, valid = hold_out.X, hold_out.Y, hold_out.valid
-        self.reading_ = Reading.of(X, self._names, self.params_.max_tokens)
-        self.bag_ = Bag.of(self.reading_, X)
-        names = self._names if self.reading_.in_order else None
-        first_own = self.reading_.vocabulary
+        self.input_tokens_ = InputTokens.of(X, data.label_names, self.params_.max_tokens)
+        self.bag_ = BagOfTokens.of(self.input_tokens_, X)
+        names = data.label_names if self.input_tokens_.in_order else None
+        first_own = self.input_tokens_.vocabulary
         if self.params_.model != SMALL:
             first_own = max(first_own, vocabulary_of(self.params_.model))
-        self.outputs_, has, n_tokens = plan_outputs(
+        self.outputs_, output_indicator, n_tokens = plan_outputs(
             Y, data.taxonomy, names, first_own, short=self.params_.decoding == "short"
         )
-        self.calibration_, self.invalid_ = Calibration(eps=EPS), 0.0
+        self.calibration_, self.invalid_share_ = Calibration(eps=EPS), 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.params_.seed)
-            self.t5_ = self._begin(n_tokens, first_own).to(self._device())
-        self.writer_: Writer | None = None
-        self._train(X, has, Y, valid, data)
+            self.t5_ = self._initial_t5(n_tokens, first_own).to(self._device())
+        self.decoder_: Decoder | None = None
+        self._train(X, output_indicator, Y, valid, data)
         self.t5_.eval()
         self.companion_: LinearCompanion | None = None
         if valid is not None:
@@ -226,9 +268,10 @@ class Seq2Seq(Method):
                     callbacks=listeners(data.callbacks, "linear_tree"),
                 )
 
-    def _begin(self, n_tokens: int, first_own: int) -> Any:
+    def _initial_t5(self, n_tokens: int, first_own: int) -> Any:
+        """Return the T5 to train: a new or a pretrained one."""
         if self.params_.model != SMALL:
-            return fetched_t5(self.params_.model, n_tokens, first_own)
+            return pretrained_t5(self.params_.model, n_tokens, first_own)
         return small_t5(
             n_tokens,
             width=self.params_.width,
@@ -240,11 +283,12 @@ class Seq2Seq(Method):
     def _train(
         self,
         X: csr_matrix,
-        has: csr_matrix,
+        output_indicator: csr_matrix,
         Y: csr_matrix,
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
     ) -> None:
+        """Train the T5; stop early by the hold-out."""
         trainer = Trainer(
             epochs=self.params_.epochs,
             batch_size=self.params_.batch_size,
@@ -259,132 +303,139 @@ class Seq2Seq(Method):
         adam = TorchOptimiser(torch.optim.AdamW(self.t5_.parameters(), lr=self.params_.lr))
         counts = LabelCounts.of(Y)
         score = None if valid is None else lambda: self._score(*valid, counts)
-        watch(data.callbacks, self._rank_written, (X, Y), valid, most=MOST_SCORED)
-        objective = WritingObjective(self, X, has)
-        learner = TrainingTask(dict(self.t5_.named_parameters()), objective, adam, score)
-        self.history_ = trainer.run(learner, X.shape[0])
+        watch(data.callbacks, self._rank_generated, (X, Y), valid, most=MAX_SCORED)
+        objective = SequenceObjective(self, X, output_indicator)
+        task = TrainingTask(dict(self.t5_.named_parameters()), objective, adam, score)
+        self.history_ = trainer.run(task, X.shape[0])
 
     def _device(self) -> str:
-        """Where to train."""
+        """Return the device to train on."""
         if self.params_.device == "cuda" and not torch.cuda.is_available():
-            raise ParameterError("seq2seq.device='cuda': there is no GPU that torch can use")
+            raise ParameterError(
+                "seq2seq.device='cuda': torch finds no GPU; use device='cpu' or 'auto'"
+            )
         return str(self.params_.device)
 
-    def _writer(self) -> Writer:
-        """A copy of the model as it is now, made for prediction."""
+    def _decoder(self) -> Decoder:
+        """Return a decoder with a copy of the current T5, for prediction."""
         model = copy.deepcopy(self.t5_).eval()
-        small = sum(weights.numel() for weights in model.parameters()) <= EXACT_BELOW
+        small = sum(weights.numel() for weights in model.parameters()) <= MAX_FLOAT64_WEIGHTS
         if small and model.shared.weight.device.type == "cpu":
-            # What float32 rounds depends on the batch; after float64 the scores are the same.
+            # Rounding in float32 depends on the batch; with float64 the scores do not.
             model = model.double()
-        return Writer(
+        return Decoder(
             model, self.outputs_.trie, self.params_.beams, self.params_.decoding == "free"
         )
 
-    def _raw(self, writer: Writer, X: csr_matrix) -> tuple[csr_matrix, float]:
-        """Probabilities of labels before calibration, and the share of invalid first outputs."""
+    def _label_probabilities(self, decoder: Decoder, X: csr_matrix) -> tuple[csr_matrix, float]:
+        """Return uncalibrated probabilities of labels, and the share of invalid first outputs."""
         outputs, invalid = self.outputs_, 0
-        parts = [csr_matrix((0, outputs.carries.shape[1]), dtype=np.float32)]
+        n_outputs, n_labels = outputs.label_shares.shape
+        parts = [csr_matrix((0, n_labels), dtype=np.float32)]
         for start in range(0, X.shape[0], PREDICTED_AT_A_TIME):
             block = X[start : start + PREDICTED_AT_A_TIME]
-            beams = writer.write(*self.reading_(block))
+            beams = decoder.generate(*self.input_tokens_(block))
             first = beams.take(beams.best(1))
-            # An example without a finished output has written nothing valid either.
-            invalid += block.shape[0] - int(np.count_nonzero(first.state != OFF))
-            beams = beams.take(np.flatnonzero(beams.state != OFF))
+            # An example without a finished output has no valid one either.
+            invalid += block.shape[0] - int(np.count_nonzero(first.state != INVALID))
+            beams = beams.take(np.flatnonzero(beams.state != INVALID))
             found = outputs.trie.outputs[beams.state]
-            shape = (block.shape[0], outputs.carries.shape[0])
+            shape = (block.shape[0], n_outputs)
             p = csr_matrix((np.exp(beams.score), (beams.example, found)), shape=shape)
-            parts.append(csr_matrix(p @ outputs.carries, dtype=np.float32))
+            parts.append(csr_matrix(p @ outputs.label_shares, dtype=np.float32))
         return vstack(parts, format="csr"), invalid / max(1, X.shape[0])
 
     def _score(self, X: csr_matrix, Y: csr_matrix, counts: LabelCounts) -> float:
-        rows = evenly(X.shape[0], MOST_SCORED)
-        best = self._rank_written(X[rows], min(5, Y.shape[1]))
+        """Return the validation score of the current T5."""
+        rows = evenly(X.shape[0], MAX_SCORED)
+        best = self._rank_generated(X[rows], min(5, Y.shape[1]))
         return measure(self.params_.metric, best, Y[rows], counts)
 
-    def _rank_written(self, X: csr_matrix, k: int) -> Ranking:
-        """Rank by what the T5 of the moment writes alone; scores are not calibrated."""
-        return Ranking.from_sparse(self._raw(self._writer(), X)[0], k)
+    def _rank_generated(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by the current T5 only; scores are not calibrated."""
+        return Ranking.from_sparse(self._label_probabilities(self._decoder(), X)[0], k)
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, k: int) -> Ranking:
         """Calibrate on a hold-out; return the k best labels of its examples."""
-        raw, self.invalid_ = self._raw(self._writer(), X)
-        best = Ranking.from_sparse(raw, min(CALIBRATION_K, Y.shape[1]))
+        found, self.invalid_share_ = self._label_probabilities(self._decoder(), X)
+        best = Ranking.from_sparse(found, min(CALIBRATION_K, Y.shape[1]))
         self.calibration_ = Calibration.fit(best.labels, best.scores, Y, EPS)
-        return self._calibrated(Ranking.from_sparse(raw, k))
+        return self._calibrated(Ranking.from_sparse(found, k))
 
     def _calibrated(self, best: Ranking) -> Ranking:
+        """Return the ranking with calibrated scores."""
         return Ranking(best.labels, self.calibration_(best.labels, best.scores))
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        if self.writer_ is None:
-            self.writer_ = self._writer()
-        raw, _ = self._raw(self.writer_, as_csr(X))
+        if self.decoder_ is None:
+            self.decoder_ = self._decoder()
+        found, _ = self._label_probabilities(self.decoder_, as_csr(X))
         if self.companion_ is None:
-            return self._calibrated(Ranking.from_sparse(raw, k))
-        neural = Ranking.from_sparse(raw, min(max(k, CANDIDATES), self.n_labels_))
+            return self._calibrated(Ranking.from_sparse(found, k))
+        neural = Ranking.from_sparse(found, min(max(k, CANDIDATES), self.n_labels_))
         return self.companion_.rank(self.bag_(as_csr(X)), self._calibrated(neural), k)
 
     def metadata(self) -> dict[str, Any]:
-        weights = sum(weights.numel() for weights in self.t5_.parameters())
-        written = {
-            "weights": weights,
-            "outputs": len(self.outputs_.trie.walks),
-            "longest": max(len(walk) for walk in self.outputs_.trie.walks),
-            "invalid_share": self.invalid_,
+        """Return the size of the T5 and of its outputs, and the share of invalid first outputs."""
+        paths = self.outputs_.trie.paths
+        decoding = {
+            "weights": sum(weights.numel() for weights in self.t5_.parameters()),
+            "outputs": len(paths),
+            "max_length": max(len(path) for path in paths),
+            "invalid_share": self.invalid_share_,
         }
-        return {"writing": written}
+        return {"decoding": decoding}
 
     def state(self) -> dict[str, np.ndarray]:
-        reading, linear = self.reading_, {} if self.companion_ is None else self.companion_.state()
+        """Return all fitted arrays, which `load_state` takes."""
+        tokens = self.input_tokens_
+        linear = {} if self.companion_ is None else self.companion_.state()
         return {
             **prefixed("linear_tree.", linear),
             **t5_arrays(self.t5_),
             **prefixed("outputs.", self.outputs_.state()),
-            "reading": np.array([reading.in_order, reading.vocabulary, reading.longest]),
-            "bag": self.bag_.idf,
+            "input_tokens": np.array([tokens.in_order, tokens.vocabulary, tokens.max_length]),
+            "idf": self.bag_.idf,
             "calibration": self.calibration_.state(),
-            "invalid": np.array(self.invalid_),
+            "invalid_share": np.array(self.invalid_share_),
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        # Where it was trained is no part of what was learned: without a GPU it runs without.
+        """Set the fitted attributes from what `state` returned; the arrays may be read-only."""
+        # A model that was trained on a GPU is loaded onto the CPU if there is no GPU.
         wanted = self.params_.device != "cpu" and torch.cuda.is_available()
         self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
         n_tokens = self.t5_.get_input_embeddings().num_embeddings
         self.outputs_ = Outputs.restore(with_prefix("outputs.", arrays), n_tokens, self.n_labels_)
-        in_order, vocabulary, longest = (int(number) for number in arrays["reading"])
-        expect(1 <= vocabulary <= n_tokens and longest >= 1, "the tokens do not fit the network")
-        self.reading_ = Reading(bool(in_order), vocabulary, longest)
-        self.writer_ = None
-        self.bag_ = Bag(self.reading_, arrays.get("bag", np.ones(vocabulary, np.float32)))
-        fits = are_numbers(self.bag_.idf, vocabulary)
-        expect(fits, "the weights of the words do not fit the tokens")
+        in_order, vocabulary, max_length = (int(number) for number in arrays["input_tokens"])
+        holds = 1 <= vocabulary <= n_tokens and max_length >= 1
+        expect(holds, "the tokens do not match the network")
+        self.input_tokens_ = InputTokens(bool(in_order), vocabulary, max_length)
+        self.decoder_ = None
+        expect(are_numbers(arrays["idf"], vocabulary), "the idf do not match the tokens")
+        self.bag_ = BagOfTokens(self.input_tokens_, arrays["idf"])
         sizes = vocabulary if in_order else self.n_features_in_, self.n_labels_
         linear = with_prefix("linear_tree.", arrays)
         self.companion_ = None
         if linear:
             self.companion_ = LinearCompanion.restore(method_class(TREE_METHOD), linear, *sizes)
         self.calibration_ = Calibration.restore(arrays["calibration"], EPS)
-        self.invalid_ = float(arrays["invalid"])
+        self.invalid_share_ = float(arrays["invalid_share"])
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        """Return the bytes of memory that `fit` takes at its peak, by purpose."""
         batch, width = params["batch_size"], params["width"]
         tokens = shape.features + shape.labels + params["vocabulary"]
         states = batch * params["max_tokens"] * width * params["layers"]
+        scores = batch * params["max_outputs"] * min(tokens, shape.labels + 1000)
         needs = {}
         if params["linear_tree"]:
             needs["linear classifiers"] = companion_bytes(method_class(TREE_METHOD), shape)
         return needs | {
-            "the data, cut in two": shape.data_bytes,
-            "token vectors, moments and the best so far": 24 * tokens * width,
-            "layers, moments and the best so far": 24 * 30 * params["layers"] * width**2,
+            "the data, split in two": shape.data_bytes,
+            "token vectors, moments and best epoch": 24 * tokens * width,
+            "layers, moments and best epoch": 24 * 30 * params["layers"] * width**2,
             "states of a batch": 4 * 40 * states,
-            "scores of a batch": 4
-            * 6
-            * batch
-            * params["max_outputs"]
-            * min(tokens, shape.labels + 1000),
+            "scores of a batch": 4 * 6 * scores,
         }

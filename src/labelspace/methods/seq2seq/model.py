@@ -1,4 +1,4 @@
-"""The T5 behind Seq2Seq: made small or fetched, read from arrays, and the sequences it reads."""
+"""The T5 of Seq2Seq, new or pretrained, and its inputs as token ids or as a bag of tokens."""
 
 from __future__ import annotations
 
@@ -23,29 +23,34 @@ _WEIGHTS = "t5."
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a row of features becomes a sequence of token ids.
+class InputTokens:
+    """Maps a row of features to a sequence of token ids.
 
-    in_order    rows hold tokens in order, ids + 1, as `features.tokens` makes them; otherwise a
-                row's features are its tokens, the heaviest first
-    vocabulary  ids from here on were not there in training and are read as unknown
-    longest     tokens read at most, the end not counted
+    Attributes
+    ----------
+    in_order : bool
+        Whether rows hold token ids + 1 in order, as `features.tokens` returns them; otherwise the
+        features of a row are its tokens, those of the largest values first.
+    vocabulary : int
+        Number of token ids; ids from here on did not occur in training and become UNKNOWN.
+    max_length : int
+        Maximum number of tokens, without the end token.
     """
 
     in_order: bool
     vocabulary: int
-    longest: int
+    max_length: int
 
     @classmethod
-    def of(cls, X: csr_matrix, names: csr_matrix | None, longest: int) -> Reading:
-        """For training data; rows of tokens are known by their whole numbers without gaps."""
+    def of(cls, X: csr_matrix, names: csr_matrix | None, max_length: int) -> InputTokens:
+        """Return the mapping for training data; see `holds_tokens` for what are token ids."""
         if not holds_tokens(X):
-            return cls(False, UNKNOWN + 1 + X.shape[1], longest)
+            return cls(False, UNKNOWN + 1 + X.shape[1], max_length)
         values = X.data if names is None else np.concatenate([X.data, names.data])
-        return cls(True, max(UNKNOWN + 1, int(values.max(initial=0))), longest)
+        return cls(True, max(UNKNOWN + 1, int(values.max(initial=0))), max_length)
 
     def __call__(self, X: csr_matrix) -> tuple[torch.Tensor, torch.Tensor]:
-        """(n, places) token ids with an end each, and a mask that is 0 where they are padded."""
+        """Return (n, positions) token ids with an end token each, and a mask, 0 for padding."""
         rows = rows_of(X)
         kept = X.data != 0
         rows, columns, values = rows[kept], X.indices[kept].astype(np.int64), X.data[kept]
@@ -56,55 +61,56 @@ class Reading:
         tokens[(tokens < 0) | (tokens >= self.vocabulary)] = UNKNOWN
         sizes = np.bincount(rows, minlength=X.shape[0])
         places = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        sizes = np.minimum(sizes, self.longest)
+        sizes = np.minimum(sizes, self.max_length)
         ids = np.full((X.shape[0], int(sizes.max(initial=0)) + 1), PAD, np.int64)
-        read = places < self.longest
-        ids[rows[read], places[read]] = tokens[read]
+        kept = places < self.max_length
+        ids[rows[kept], places[kept]] = tokens[kept]
         ids[np.arange(len(ids)), sizes] = END
         mask = np.arange(ids.shape[1]) <= sizes[:, None]
         return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
 
 
-class Bag:
-    """A row as the words in it, whatever their order: for classifiers that do not read.
+class BagOfTokens:
+    """Maps rows of token ids to tf-idf vectors, for classifiers that ignore the order.
 
-    A token weighs (1 + log count) idf, as in tf-idf. Features that are no tokens stay as they are.
+    The weight of a token is (1 + log count) idf. Features that are not token ids are unchanged.
     """
 
-    def __init__(self, reading: Reading, idf: np.ndarray) -> None:
-        self.reading, self.idf = reading, idf
+    def __init__(self, tokens: InputTokens, idf: np.ndarray) -> None:
+        self.tokens, self.idf = tokens, idf
 
     @classmethod
-    def of(cls, reading: Reading, X: csr_matrix) -> Bag:
-        """For training data."""
-        bag = cls(reading, np.ones(reading.vocabulary, np.float32))
-        if reading.in_order:
-            seen_in = np.bincount(bag(X).indices, minlength=reading.vocabulary)
-            bag.idf = (np.log((1 + X.shape[0]) / (1 + seen_in)) + 1).astype(np.float32)
+    def of(cls, tokens: InputTokens, X: csr_matrix) -> BagOfTokens:
+        """Return the mapping with the idf of the training data."""
+        bag = cls(tokens, np.ones(tokens.vocabulary, np.float32))
+        if tokens.in_order:
+            frequency = np.bincount(bag(X).indices, minlength=tokens.vocabulary)
+            bag.idf = (np.log((1 + X.shape[0]) / (1 + frequency)) + 1).astype(np.float32)
         return bag
 
     def __call__(self, X: csr_matrix) -> csr_matrix:
-        if not self.reading.in_order:
+        """Return the tf-idf vectors of these rows."""
+        if not self.tokens.in_order:
             return X
         rows = rows_of(X)
         tokens = X.data.astype(np.int64) - 1
-        known = (tokens >= 0) & (tokens < self.reading.vocabulary)
+        known = (tokens >= 0) & (tokens < self.tokens.vocabulary)
         cells = (np.ones(np.count_nonzero(known), np.float32), (rows[known], tokens[known]))
-        counts = csr_matrix(cells, shape=(X.shape[0], self.reading.vocabulary))
+        counts = csr_matrix(cells, shape=(X.shape[0], self.tokens.vocabulary))
         counts.sum_duplicates()
         counts.data = (1 + np.log(counts.data)) * self.idf[counts.indices]
         return counts
 
 
 def holds_tokens(X: csr_matrix) -> bool:
-    """Whether rows are sequences of token ids + 1: whole numbers from the first column on."""
+    """Return whether rows are token ids + 1: integers from the first column on, without gaps."""
     places = np.arange(X.nnz) - np.repeat(X.indptr[:-1], np.diff(X.indptr))
-    whole = (X.data >= 1) & (X.data == np.floor(X.data))
-    return bool(X.nnz and (X.indices == places).all() and whole.all())
+    integers = (X.data >= 1) & (X.data == np.floor(X.data))
+    return bool(X.nnz and (X.indices == places).all() and integers.all())
 
 
 def small_t5(n_tokens: int, *, width: int, layers: int, heads: int, dropout: float) -> Any:
-    """A fresh T5 of the given size; seeded by torch's global generator."""
+    """Return a new T5 of the given size, initialised by torch's global generator."""
     if width % heads:
         raise ParameterError(f"seq2seq.width={width}: expected a multiple of heads={heads}")
     config = _transformers().T5Config(
@@ -120,29 +126,35 @@ def small_t5(n_tokens: int, *, width: int, layers: int, heads: int, dropout: flo
     return _transformers().T5ForConditionalGeneration(config)
 
 
-def fetched_t5(source: str, n_tokens: int, first_own: int) -> Any:
-    """A trained T5 from a directory or the hub, with rows for the labels' own tokens."""
+def pretrained_t5(source: str, n_tokens: int, first_own: int) -> Any:
+    """Return a pretrained T5 from a directory or the hub, with further tokens for labels."""
     try:
         model = _transformers().T5ForConditionalGeneration.from_pretrained(
             source, use_safetensors=True
         )
     except (OSError, ValueError) as error:
-        raise InputError(f"no T5 model in {source!r}: {error}") from None
+        raise InputError(
+            f"no T5 model in {source!r}: {error}; give a directory with config.json and "
+            "model.safetensors, or a hub name"
+        ) from None
     if n_tokens > max(first_own, model.config.vocab_size):
         model.resize_token_embeddings(n_tokens, mean_resizing=False)
     return model
 
 
 def vocabulary_of(source: str) -> int:
-    """The number of tokens that a trained T5 knows."""
+    """Return the size of the vocabulary of a pretrained T5."""
     try:
         return int(_transformers().T5Config.from_pretrained(source).vocab_size)
     except (OSError, ValueError) as error:
-        raise InputError(f"no T5 model in {source!r}: {error}") from None
+        raise InputError(
+            f"no T5 model in {source!r}: {error}; give a directory with config.json and "
+            "model.safetensors, or a hub name"
+        ) from None
 
 
 def t5_arrays(model: Any) -> dict[str, np.ndarray]:
-    """Weights, each once, and the configuration as the bytes of its JSON."""
+    """Return the weights, each once, and the configuration as the bytes of its JSON."""
     config = json.dumps(known_settings(model.config.to_dict()), sort_keys=True).encode()
     weights = {
         _WEIGHTS + name: tensor.detach().cpu().numpy() for name, tensor in model.named_parameters()
@@ -151,10 +163,10 @@ def t5_arrays(model: Any) -> dict[str, np.ndarray]:
 
 
 def restored_t5(arrays: Mapping[str, np.ndarray]) -> Any:
-    """The inverse of `t5_arrays`."""
+    """Return the T5 whose `t5_arrays` these are."""
     config = _transformers().T5Config(**known_settings(json.loads(arrays[_CONFIG].tobytes())))
     shapes = {name: array.shape for name, array in with_prefix(_WEIGHTS, arrays).items()}
-    with torch.random.fork_rng(devices=[]):  # fresh weights are drawn, and thrown away
+    with torch.random.fork_rng(devices=[]):  # new weights are drawn, then replaced
         model = built(lambda: _transformers().T5ForConditionalGeneration(config), shapes, torch)
     with torch.no_grad():
         for name, tensor in model.named_parameters():
@@ -162,8 +174,8 @@ def restored_t5(arrays: Mapping[str, np.ndarray]) -> Any:
     return model
 
 
-def written_states(model: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """The decoder's states as the token vectors meet them."""
+def decoder_outputs(model: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """Return the decoder's states, scaled as T5 does before the product with token vectors."""
     scaled = getattr(model.config, "scale_decoder_outputs", model.config.tie_word_embeddings)
     return hidden * model.config.d_model**-0.5 if scaled else hidden
 

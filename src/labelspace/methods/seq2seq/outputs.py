@@ -1,8 +1,8 @@
-"""What Seq2Seq writes: the path of a most specific label, level by level, as tokens.
+"""The outputs of Seq2Seq: paths of most specific labels as sequences of tokens.
 
-An example's outputs are the paths of those of its labels that have none of its other labels below
-them: a category path and a brand are two. The labels above come with a path as often as they did in
-training: always, where the data name all levels, and never, where they name the last one alone.
+An example has an output for each of its labels that is not an ancestor of another one: a category
+path and a brand are two. The ancestors of a predicted label are predicted with the share of
+training examples that have both: 1 if the data name all levels, 0 if they name the last level only.
 """
 
 from __future__ import annotations
@@ -24,27 +24,32 @@ PAD, END, UNKNOWN = 0, 1, 2
 
 @dataclass(frozen=True)
 class Outputs:
-    """All outputs seen in training.
+    """All outputs of the training data.
 
-    trie     what may be written
-    carries  (outputs, labels) how likely a label comes with an output: its own one surely, those
-             above as often as in training
+    Attributes
+    ----------
+    trie : Trie
+        The valid sequences.
+    label_shares : csr_matrix of shape (n_outputs, n_labels)
+        The probability of each label given an output: 1 for the output's own label, and the share
+        in training for its ancestors.
     """
 
     trie: Trie
-    carries: csr_matrix
+    label_shares: csr_matrix
 
     def state(self) -> dict[str, np.ndarray]:
-        written = [self.trie.tokens[walk] for walk in self.trie.walks]
+        """Return the arrays that `restore` takes."""
+        sequences = [self.trie.tokens[path] for path in self.trie.paths]
         return {
-            "tokens": np.concatenate(written),
-            "lengths": np.array([len(tokens) for tokens in written]),
-            **pack_csr("carries", self.carries),
+            "tokens": np.concatenate(sequences),
+            "lengths": np.array([len(tokens) for tokens in sequences]),
+            **pack_csr("label_shares", self.label_shares),
         }
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_tokens: int, n_labels: int) -> Outputs:
-        """From `state`, for tokens below this number."""
+        """Rebuild the outputs; raise ModelFormatError if a token is not below `n_tokens`."""
         tokens, lengths = np.array(arrays["tokens"]), arrays["lengths"]
         holds = (
             tokens.ndim == lengths.ndim == 1
@@ -53,9 +58,9 @@ class Outputs:
             and all_within(lengths, 1, len(tokens) + 1)
             and int(lengths.sum()) == len(tokens)
         )
-        expect(holds, "the outputs are no sequences of tokens")
-        carries = unpack_csr("carries", arrays, (len(lengths), n_labels))
-        return cls(Trie.build(np.split(tokens, np.cumsum(lengths)[:-1])), carries)
+        expect(holds, "the outputs are not sequences of tokens")
+        label_shares = unpack_csr("label_shares", arrays, (len(lengths), n_labels))
+        return cls(Trie.build(np.split(tokens, np.cumsum(lengths)[:-1])), label_shares)
 
 
 def plan_outputs(
@@ -66,40 +71,61 @@ def plan_outputs(
     *,
     short: bool,
 ) -> tuple[Outputs, csr_matrix, int]:
-    """The outputs; which example has which, (examples, outputs); and how many tokens there are.
+    """Return the outputs, the (examples, outputs) indicator matrix and the number of tokens.
 
-    names      (nodes, places) tokens that write each node, ids + 1; without them, and where two
-               labels would be written alike, a label has a token of its own
-    first_own  the number of the first of these
-    short      leave out tokens that are bound to follow
+    Parameters
+    ----------
+    Y : csr_matrix of shape (examples, labels)
+    taxonomy : Taxonomy or None
+        None: every path has one level.
+    names : csr_matrix of shape (nodes of the taxonomy, positions) or None
+        Token ids + 1 of the name of each node. Without names, and if two labels would have the same
+        sequence, a label has a token of its own.
+    first_own : int
+        The id of the first such token.
+    short : bool
+        Whether to leave out tokens that have no alternative.
+
+    Raises
+    ------
+    InputError
+        If the taxonomy is of other labels than Y, or no example has a label.
     """
     if taxonomy is not None and taxonomy.n_labels != Y.shape[1]:
-        raise InputError(f"the taxonomy is about {taxonomy.n_labels} labels and Y has {Y.shape[1]}")
+        raise InputError(
+            f"the taxonomy has {taxonomy.n_labels} labels and Y has {Y.shape[1]}: "
+            "build the taxonomy from the names of the columns of Y"
+        )
     if Y.nnz == 0:
-        raise InputError("no example has a label: there is nothing to write")
+        raise InputError("no example has a label: there is nothing to generate")
     above = label_ancestors(taxonomy, Y.shape[1])
     specific = Y - Y.multiply((Y @ above) > 0)
     specific.eliminate_zeros()
     labels = np.unique(specific.indices)
-    has = csr_matrix(specific.tocsc()[:, labels])
+    output_indicator = csr_matrix(specific.tocsc()[:, labels])
     paths = _paths(labels, taxonomy, np.bincount(Y.indices, minlength=Y.shape[1]))
-    sequences, n_tokens = _spelled(paths, names, first_own)
+    sequences, n_tokens = _tokenised(paths, names, first_own)
     trie = Trie.build(sequences)
     if short:
-        trie = Trie.build(trie.deciding())
-    return Outputs(trie, _carried(has, Y, above[labels], labels)), has, n_tokens
+        trie = Trie.build(trie.shortened())
+    label_shares = _label_shares(output_indicator, Y, above[labels], labels)
+    return Outputs(trie, label_shares), output_indicator, n_tokens
 
 
-def _carried(has: csr_matrix, Y: csr_matrix, above: csr_matrix, labels: np.ndarray) -> csr_matrix:
-    """The share of an output's examples that have each of the labels on its path."""
-    together = csr_matrix((has.T @ Y).multiply(above))
-    shares = csr_matrix(together.multiply(1.0 / np.asarray(has.sum(axis=0)).reshape(-1, 1)))
+def _label_shares(
+    output_indicator: csr_matrix, Y: csr_matrix, above: csr_matrix, labels: np.ndarray
+) -> csr_matrix:
+    """Return the share of an output's examples that have each of the labels on its path."""
+    together = csr_matrix((output_indicator.T @ Y).multiply(above))
+    shares = csr_matrix(
+        together.multiply(1.0 / np.asarray(output_indicator.sum(axis=0)).reshape(-1, 1))
+    )
     own = (np.ones(len(labels)), (np.arange(len(labels)), labels))
     return csr_matrix(shares + csr_matrix(own, shape=shares.shape), dtype=np.float32)
 
 
 def _paths(labels: np.ndarray, taxonomy: Taxonomy | None, counts: np.ndarray) -> list[list[int]]:
-    """The nodes from the root to each label; of several parents, the most frequent one leads."""
+    """Return the nodes from the root to each label, by way of the most frequent parents."""
     if taxonomy is None:
         return [[int(label)] for label in labels]
     children, parents = taxonomy.edges.T
@@ -117,20 +143,20 @@ def _paths(labels: np.ndarray, taxonomy: Taxonomy | None, counts: np.ndarray) ->
     return paths
 
 
-def _spelled(
+def _tokenised(
     paths: list[list[int]], names: csr_matrix | None, first_own: int
 ) -> tuple[list[np.ndarray], int]:
-    """Each path as different tokens, with an end, and the number of all tokens."""
+    """Return distinct sequences of tokens for the paths, and the number of all tokens."""
     own: dict[int, int] = {}
 
-    def token_of(node: int) -> list[int]:
+    def own_token(node: int) -> list[int]:
         return [own.setdefault(node, first_own + len(own))]
 
     def tokens_of(node: int) -> list[int]:
         if names is None or names.indptr[node] == names.indptr[node + 1]:
-            return token_of(node)
+            return own_token(node)
         cells = slice(names.indptr[node], names.indptr[node + 1])
-        # An end within a name would cut it short.
+        # An end token within a name would end the sequence.
         return [max(int(value) - 1, UNKNOWN) for value in names.data[cells]]
 
     seen: set[tuple[int, ...]] = set()
@@ -139,7 +165,7 @@ def _spelled(
         before = [token for node in path[:-1] for token in tokens_of(node)]
         sequence = (*before, *tokens_of(path[-1]), END)
         if sequence in seen:
-            sequence = (*before, *token_of(path[-1]), END)
+            sequence = (*before, *own_token(path[-1]), END)
         seen.add(sequence)
         sequences.append(np.array(sequence, np.int64))
     return sequences, first_own + len(own)

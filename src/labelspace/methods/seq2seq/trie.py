@@ -1,4 +1,4 @@
-"""The trie of all outputs that may be written, as arrays: what can follow a state, in one slice."""
+"""The trie of all valid outputs, as arrays: the tokens that may follow a state are one slice."""
 
 from __future__ import annotations
 
@@ -14,81 +14,90 @@ ROOT = 0
 
 @dataclass(frozen=True)
 class Trie:
-    """Outputs as walks from state 0; no output is the beginning of another.
+    """Outputs as paths from state 0; no output is a prefix of another.
 
-    starts   (states + 1,) the edges that leave a state are starts[s]:starts[s + 1]
-    tokens   (edges,) what is written on an edge, rising within a state; edge e ends in state e + 1
-    outputs  (states,) the output that is complete here, -1 if none is
-    walks    (outputs,) the edges of each output, in order
+    Attributes
+    ----------
+    starts : ndarray of shape (n_states + 1,)
+        The edges that leave state s are starts[s]:starts[s + 1].
+    tokens : ndarray of shape (n_edges,)
+        The token of each edge, ascending within a state; edge e leads to state e + 1.
+    outputs : ndarray of shape (n_states,)
+        The output that is complete in a state, -1 if none is.
+    paths : tuple of ndarray
+        The edges of each output, in order.
     """
 
     starts: np.ndarray
     tokens: np.ndarray
     outputs: np.ndarray
-    walks: tuple[np.ndarray, ...]
+    paths: tuple[np.ndarray, ...]
 
     @classmethod
     def build(cls, sequences: Sequence[np.ndarray]) -> Self:
-        """From different sequences of which none begins another; one depth at a time."""
+        """Return the trie of distinct sequences none of which is a prefix of another."""
         lengths = np.array([len(sequence) for sequence in sequences])
         base = max(int(sequence.max()) for sequence in sequences) + 1
         state = np.zeros(len(sequences), np.int64)
-        walks = np.full((len(sequences), int(lengths.max())), -1, np.int64)
+        paths = np.full((len(sequences), int(lengths.max())), -1, np.int64)
         parents, tokens, n_edges = [], [], 0
         for depth in range(int(lengths.max())):
             alive = np.flatnonzero(lengths > depth)
-            written = np.array([sequences[i][depth] for i in alive.tolist()], np.int64)
-            keys, edge = np.unique(state[alive] * base + written, return_inverse=True)
+            token = np.array([sequences[i][depth] for i in alive.tolist()], np.int64)
+            keys, edge = np.unique(state[alive] * base + token, return_inverse=True)
             parents.append(keys // base)
             tokens.append(keys % base)
-            walks[alive, depth] = n_edges + edge
+            paths[alive, depth] = n_edges + edge
             n_edges += len(keys)
-            state[alive] = walks[alive, depth] + 1
+            state[alive] = paths[alive, depth] + 1
         outputs = np.full(n_edges + 1, -1, np.int64)
         outputs[state] = np.arange(len(sequences))
-        # Depth by depth and sorted within: edges are in the order of their states already.
+        # Edges are in the order of their states: they were sorted at every depth.
         leaving = np.bincount(np.concatenate(parents), minlength=n_edges + 1)
         return cls(
             np.concatenate([[0], np.cumsum(leaving)]),
             np.concatenate(tokens),
             outputs,
-            tuple(walk[walk >= 0] for walk in walks),
+            tuple(path[path >= 0] for path in paths),
         )
 
-    def deciding(self) -> list[np.ndarray]:
-        """The outputs without what is bound to follow: only tokens that had an alternative.
+    def shortened(self) -> list[np.ndarray]:
+        """Return the outputs without the tokens that have no alternative.
 
-        Which output it is remains clear; the sole output there is keeps its last token.
+        They are still distinct; a single output keeps its last token.
         """
-        ways = np.diff(self.starts)
-        states = np.repeat(np.arange(len(ways)), ways)
+        n_edges = np.diff(self.starts)
+        states = np.repeat(np.arange(len(n_edges)), n_edges)
         kept = []
-        for walk in self.walks:
-            chosen = walk[ways[states[walk]] > 1]
-            kept.append(self.tokens[chosen if len(chosen) else walk[-1:]])
+        for path in self.paths:
+            chosen = path[n_edges[states[path]] > 1]
+            kept.append(self.tokens[chosen if len(chosen) else path[-1:]])
         return kept
 
     def edges_of(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The edges that leave each of these states, one after another, and where each begins."""
+        """Return the edges that leave these states, concatenated, and where those of each begin."""
         sizes = self.starts[states + 1] - self.starts[states]
         begins = np.concatenate([[0], np.cumsum(sizes)])
         edges = np.arange(begins[-1]) + np.repeat(self.starts[states] - begins[:-1], sizes)
         return edges, begins
 
     def state_before(self, edges: np.ndarray) -> np.ndarray:
-        """The state that an edge leaves."""
+        """Return the state that each edge leaves."""
         return np.searchsorted(self.starts, edges, side="right") - 1
 
     def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Where a token leads from each state; -1 where it may not follow, and from -1."""
+        """Return the state that a token leads to from each state; -1 if it is not valid there.
+
+        State -1 leads to -1.
+        """
         keys, base = self._keys
         wanted = states * base + tokens
         edges = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        may = (keys[edges] == wanted) & (states >= 0) & (tokens < base)
-        return np.where(may, edges + 1, -1)
+        valid = (keys[edges] == wanted) & (states >= 0) & (tokens < base)
+        return np.where(valid, edges + 1, -1)
 
     @cached_property
     def _keys(self) -> tuple[np.ndarray, int]:
-        """One number for each pair of a state and a token that may follow, and its base."""
+        """One number per edge, state * base + token, and the base."""
         base = int(self.tokens.max()) + 1
         return self.state_before(np.arange(len(self.tokens))) * base + self.tokens, base

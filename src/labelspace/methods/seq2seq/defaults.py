@@ -1,0 +1,17 @@
+"""What "auto" becomes for `seq2seq`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from labelspace.components.training_data import Shape
+from labelspace.methods.defaults import autos, resolve_shared
+
+
+def resolve(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    """Return a value for each parameter that is "auto"."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return {**resolve_shared(params, shape), **autos(params, {"device": device})}
