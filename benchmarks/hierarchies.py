@@ -1,11 +1,11 @@
-"""Every method and the peers on labels that form a tree: rankings, whole paths, level by level.
+"""All methods and peers on labels that form a tree: rankings, exact paths, figures per level.
 
     python benchmarks/hierarchies.py FOLDER... [--rows N] [--methods NAME,...] [--peers NAME,...]
 
-Each FOLDER holds train and test files with a taxonomy; --rows draws so many training examples. All
-entrants of a set run in turn. Writes results/hierarchies.json (rankings, paths, costs) and
-results/hierarchies-levels.json (a row for each level of each entrant) and tables beside them, as
-soon as an entrant is done.
+Each FOLDER holds train and test files with a taxonomy; --rows is the size of a random sample of the
+training examples. The entrants of a set run one after another. As soon as an entrant is done, its
+rows are written to results/hierarchies.json (rankings, paths, costs) and
+results/hierarchies-levels.json (a row per level), with tables beside them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SETS = ("precision", "recall", "micro-F1", "macro-F1", "accuracy")
 
 
 def measure(folder: Path, n_rows: int | None, methods: list[str], peers: list[str]) -> None:
+    """Compare methods and peers on one set."""
     train, test = read_split(folder)
     if n_rows is not None:
         order = np.random.default_rng(0).permutation(len(train))
@@ -47,11 +48,12 @@ def measure(folder: Path, n_rows: int | None, methods: list[str], peers: list[st
 
 
 def path_row(found: dict[str, Any]) -> Row:
+    """Return the figures of whole paths."""
     return {"exact path": found["exact path"], "hierarchical F1": found["hierarchical"]["F1"]}
 
 
 def level_rows(found: dict[str, Any]) -> list[Row]:
-    """All labels of a level, then those of at most 25 training examples, the others, and none."""
+    """Return the figures of each level, for all labels, rare ones, others, and empty levels."""
     return [
         {
             "level": level,
@@ -68,7 +70,7 @@ def level_rows(found: dict[str, Any]) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--rows", type=int, help="training examples; all by default")
+    parser.add_argument("--rows", type=int, help="number of training examples; all by default")
     parser.add_argument("--methods", default=f"{METHODS},seq2seq")
     parser.add_argument("--peers", default="omikuji,napkinxc")
     given = parser.parse_args()

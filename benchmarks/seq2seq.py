@@ -1,9 +1,9 @@
-"""What writing paths costs beside TreeSpace, and how many exact paths each finds.
+"""Cost and accuracy of Seq2Seq relative to TreeSpace.
 
     python benchmarks/seq2seq.py FOLDER [--rows N] [--test-rows N] [--epochs N]
 
-Both train on the same examples of FOLDER, one thread each way as set by OMP_NUM_THREADS, and answer
-the same questions; times are the process's, so that other work on the machine counts less. Writes
+Both are fitted on the same examples of FOLDER and predict the same test examples, with the threads
+that OMP_NUM_THREADS sets; times are CPU times, which other processes disturb less. Writes
 benchmarks/results/seq2seq.json and a table beside it.
 """
 
@@ -32,17 +32,17 @@ METRICS = ("P@1", "P@3", "P@5", "PSP@5")
 
 
 def measured(model: Any, train: Dataset, test: Dataset, text: Any, **known: Any) -> dict[str, Any]:
-    """Accuracy and cost of one method."""
+    """Return accuracy and cost of one method."""
     X, X_test = text.fit_transform(train.texts), text.transform(test.texts)
     if isinstance(model, Seq2Seq):
         known["label_names"] = text.transform_names(written_names(train.taxonomy))
     start = time.process_time()
     model.fit(X, train.labels, taxonomy=train.taxonomy, **known)
     trained = time.process_time()
-    model.predict(X_test[:1], 1)  # what is made at the first question is not the question's cost
-    asked = time.process_time()
+    model.predict(X_test[:1], 1)  # compiles and copies; not part of the cost
+    warm = time.process_time()
     ranking = model.predict(X_test, RANKED)
-    answered = time.process_time()
+    predicted = time.process_time()
     found = evaluate(ranking, test.labels, train.labels, bands=False)
     counts = np.bincount(train.labels.indices, minlength=train.n_labels)
     levels = Levels.build(train.taxonomy, train.names())
@@ -53,13 +53,13 @@ def measured(model: Any, train: Dataset, test: Dataset, text: Any, **known: Any)
         **{name: found[name] for name in METRICS},
         "exact path": by_level["exact path"],
         "epochs": len(model.history_),
-        "train ms an example": 1000 * (trained - start) / len(train),
-        "predict ms an example": 1000 * (answered - asked) / len(test),
+        "train ms per example": 1000 * (trained - start) / len(train),
+        "predict ms per example": 1000 * (predicted - warm) / len(test),
     }
 
 
 def known_labels(train: Dataset, test: Dataset) -> Dataset:
-    """The test examples with the labels that training has, as the level tables number them."""
+    """Return the test examples with the labels of the training data only, numbered alike."""
     return replace(
         test,
         labels=test.labels[:, : train.n_labels],
@@ -71,24 +71,25 @@ def known_labels(train: Dataset, test: Dataset) -> Dataset:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, help="a random sample of the training examples")
+    parser.add_argument("--rows", type=int, help="number of training examples; all by default")
     parser.add_argument("--test-rows", type=int, default=2000)
-    parser.add_argument("--epochs", type=int, default=20, help="of seq2seq at most")
+    parser.add_argument(
+        "--epochs", type=int, default=20, help="maximum number of epochs of seq2seq"
+    )
     chosen = parser.parse_args()
     train, test = read_split(chosen.folder)
     rng = np.random.default_rng(0)
     train = train.take(np.sort(rng.permutation(len(train))[: chosen.rows]))
     test = known_labels(train, test.take(np.sort(rng.permutation(len(test))[: chosen.test_rows])))
-    writer = Seq2Seq(epochs=chosen.epochs)
+    generator = Seq2Seq(epochs=chosen.epochs)
     results = [
-        measured(writer, train, test, writer.text_features()),
+        measured(generator, train, test, generator.text_features()),
         measured(TreeSpace(), train, test, Tfidf()),
     ]
-    for result in results:  # the factor that writing costs, beside each
-        result |= {
-            f"{what}, times": result[f"{what} ms an example"] / results[1][f"{what} ms an example"]
-            for what in ("train", "predict")
-        }
+    for result in results:
+        for part in ("train", "predict"):
+            key = f"{part} ms per example"
+            result[f"{part}, times"] = result[key] / results[1][key]  # relative to treespace
     own = {"set": chosen.folder.name, "rows": len(train)}
     keep("seq2seq", [{**own, **result} for result in results], (*own, "method"))
 

@@ -1,14 +1,13 @@
-"""TreeSpace: what each of its parts is worth, and what its search costs as the tree grows.
+"""TreeSpace: ablations, and the cost of search by the size of the tree.
 
     python benchmarks/treespace.py ablations FOLDER... [--rows N] [--settings NAME,...]
                                    [--set NAME=VALUE]
     python benchmarks/treespace.py search [--labels 1000,10000,100000,1000000] [--queries N]
 
 Each writes benchmarks/results/treespace-PART.json and a table beside it. FOLDER holds train and
-test files with a taxonomy; --rows draws so many training examples. What is compared is the tree of
-spaces: but for `linear_tree`, it is not stacked with linear classifiers. `search` grows a
-synthetic tree of 16 children a node with labels on its leaves, and asks for examples that lie near
-a leaf's path.
+test files with a taxonomy; --rows is the size of a random sample of the training examples. Except
+in the setting `linear_tree`, the spaces are not stacked with linear classifiers. `search` measures
+queries near the path of a leaf, in a random tree of 16 children per node with labels on its leaves.
 """
 
 from __future__ import annotations
@@ -49,15 +48,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "projections-node": {"projections": "node", "dim": 128, "top_dim": 32},
     "hyperbolic": {"geometry": "hyperbolic"},
     "no-votes": {"neighbours": 0},
-    "no-lean": {"tail_bias": 0.0},
+    "no-tail-bias": {"tail_bias": 0.0},
 }
-FAN, DIM, SPREAD, NOISE, SHARPNESS = 16, 64, 1.0, 0.6, 12.0
-BEAMS = (0, 8, 16, 32, 64)
+FAN, DIM = 16, 64  # children per node, dimension of every space
+SPREAD, NOISE = 1.0, 0.6  # mean length of a node's offset, and of a query's
+SHARPNESS = 12.0  # scale of inner products
+BEAMS = (0, 8, 16, 32, 64)  # 0 is no limit
 
 
 def ablations(
     folders: list[Path], n_rows: int | None, names: list[str], changes: dict[str, Any]
 ) -> None:
+    """Fit and evaluate every setting on every set."""
     for folder in folders:
         train, test = read_split(folder)
         if n_rows is not None:
@@ -86,7 +88,7 @@ def ablations(
 
 
 def synthetic_index(n_labels: int, beam: int, rng: np.random.Generator) -> tuple[TreeIndex, Layout]:
-    """A tree in which a child lies near its parent; labels hang on the last level."""
+    """Return an index of a tree whose children are near their parents, with labels on leaves."""
     sizes = [n_labels]
     while sizes[0] > FAN:
         sizes.insert(0, -(-sizes[0] // FAN))
@@ -112,7 +114,7 @@ def synthetic_index(n_labels: int, beam: int, rng: np.random.Generator) -> tuple
 
 
 def synthetic_queries(index: TreeIndex, layout: Layout, n: int, rng: np.random.Generator) -> Any:
-    """Points near the path of a leaf, in every space, and the leaves."""
+    """Return queries near the path of a leaf in every space, and the labels of the leaves."""
     targets = rng.integers(0, index.n_labels, n)
     queries = np.empty((n, sum(layout.dims)), np.float32)
     for row, label in enumerate(targets):
@@ -126,6 +128,7 @@ def synthetic_queries(index: TreeIndex, layout: Layout, n: int, rng: np.random.G
 
 
 def search(sizes: list[int], n_queries: int) -> None:
+    """Measure search, with and without a beam, against scoring every node."""
     for n_labels in sizes:
         for beam in BEAMS:
             rng = np.random.default_rng(n_labels)
@@ -149,11 +152,12 @@ def search(sizes: list[int], n_queries: int) -> None:
 
 
 def _hits(ranking: Ranking, targets: np.ndarray) -> float:
+    """Return the share of queries whose label is ranked."""
     return float((ranking.labels == targets[:, None]).any(axis=1).mean())
 
 
 def _milliseconds(index: TreeIndex, queries: np.ndarray, exact: bool) -> float:
-    """Of one question at a time, the median."""
+    """Return the median time of a single query."""
     times = []
     for row in range(len(queries)):
         start = time.perf_counter()
@@ -167,7 +171,7 @@ def main() -> None:
     parts = parser.add_subparsers(dest="part", required=True)
     one = parts.add_parser("ablations")
     one.add_argument("folders", nargs="+", type=Path)
-    one.add_argument("--rows", type=int, help="training examples; all by default")
+    one.add_argument("--rows", type=int, help="number of training examples; all by default")
     one.add_argument("--settings", default=",".join(SETTINGS))
     one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     two = parts.add_parser("search")
