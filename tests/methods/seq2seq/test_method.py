@@ -437,7 +437,7 @@ def test_early_stopping_scores_rows_of_the_whole_hold_out(monkeypatch):
     assert (seen[0] != X[[0, round(last / 2), last]]).nnz == 0
 
 
-def test_a_trie_is_followed_by_its_edges_alone():
+def test_follow_agrees_with_the_edges_of_the_trie():
     trie = Trie.build([np.array([3, 5]), np.array([3, 7, 2]), np.array([4])])
     for state in range(-1, len(trie.starts) - 1):
         for token in range(12):

@@ -39,8 +39,8 @@ def paths(n=200, seed=0):
 
 
 def in_ball(rows):
-    wide = torch.from_numpy(rows).double()
-    return poincare.exponential(torch.zeros_like(wide), wide)
+    tangents = torch.from_numpy(rows).double()
+    return poincare.exponential(torch.zeros_like(tangents), tangents)
 
 
 def log_0(points):

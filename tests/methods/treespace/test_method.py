@@ -235,7 +235,7 @@ def test_the_loss_term_by_term(kind, geometry):
                 sign = 1 if above[row, node] else -1
                 total += 0.7 ** layout.space[node] * np.log1p(np.exp(-sign * logit)) / 9
                 scored.add(node)
-    final, apart, below = model.vectors_.final(), 0.0, 0
+    final, distance, below = model.vectors_.final(), 0.0, 0
     steps = model.vectors_.steps(np.array(sorted(scored)))
     _, expected, offsets, _ = model.vectors_.batch(steps)
     for step, guess in zip(steps, expected, strict=True):
@@ -243,9 +243,9 @@ def test_the_loss_term_by_term(kind, geometry):
             continue
         for node, wanted in zip(step.nodes, guess.detach().numpy(), strict=True):
             vector = final[layout.space[node]][layout.row[node]]
-            apart += parent_distance(vector, wanted, geometry)
+            distance += parent_distance(vector, wanted, geometry)
             below += 1
-    total += 0.3 * apart / below
+    total += 0.3 * distance / below
     total += (
         0.2
         * sum(float((part.detach() ** 2).sum()) for part in offsets)

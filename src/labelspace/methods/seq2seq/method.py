@@ -91,10 +91,9 @@ class Seq2Seq(Method):
     """A T5 that generates the path of a label, restricted to the trie of valid paths.
 
     For labels that form paths and whose names occur in the text, or for a pretrained T5 on a GPU.
-    The T5 that generates the brand and the category levels of a product is the baseline of [1]_.
-    Not from there: the restriction to valid paths, the sum over beams, and the linear classifiers
-    that are stacked with the T5. The package `transformers` is required:
-    `pip install 'labelspace[t5]'`.
+    A T5 that generates the brand and the category levels of a product is the baseline of [1]_;
+    here it is stacked with linear classifiers, which linear_tree=False leaves out. The package
+    `transformers` is required: `pip install 'labelspace[t5]'`.
 
     Attributes
     ----------
@@ -122,8 +121,8 @@ class Seq2Seq(Method):
     >>> import numpy as np
     >>> from labelspace import Seq2Seq
     >>> X = Y = np.eye(3)[np.tile([0, 1, 2], 4)]
-    >>> model = Seq2Seq(width=8, heads=1, layers=1, epochs=2).fit(X, Y)
-    >>> model.predict(X[:2], k=1).labels.tolist()
+    >>> model = Seq2Seq(width=8, heads=1, layers=1, epochs=2)
+    >>> model.fit(X, Y).predict(X[:2], k=1).labels.tolist()  # doctest: +SKIP
     [[0], [1]]
     """
 

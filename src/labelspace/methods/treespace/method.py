@@ -75,11 +75,11 @@ class TreeSpace(Method):
     """A label tree with an embedding space per level, searched best-first from the root.
 
     For labels that form a tree, such as product categories or subject headings with broader terms;
-    without a taxonomy, the tree is made by k-means of the labels' centroids. A node is trained
+    without a taxonomy, the tree is built by k-means of the labels' centroids. A node is trained
     against its siblings only, on the examples of its parent, and a label is at most as probable as
-    its ancestors. The tree of spaces and the cluster search are those that [1]_ proposes. Not from
-    there: the votes of near training examples, the linear classifiers that are stacked with the
-    spaces, and the tail bias.
+    its ancestors. The tree of spaces and the cluster search are those that [1]_ proposes; here they
+    are blended with the votes of near training examples and stacked with linear classifiers, which
+    neighbours=0 and linear_tree=False leave out.
 
     Attributes
     ----------

@@ -86,12 +86,12 @@ def _probability(query, space, node):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def ball_distance(one, other):  # type: ignore[no-untyped-def]
     """Return the distance as in `poincare`; differences keep the digits of close points."""
-    apart, square, its_square = np.float32(0.0), np.float32(0.0), np.float32(0.0)
+    difference, square, other_square = np.float32(0.0), np.float32(0.0), np.float32(0.0)
     for j in range(len(one)):
-        apart += (one[j] - other[j]) ** 2
+        difference += (one[j] - other[j]) ** 2
         square += one[j] * one[j]
-        its_square += other[j] * other[j]
-    t = np.float64(apart) / ((1.0 - np.float64(square)) * (1.0 - np.float64(its_square)))
+        other_square += other[j] * other[j]
+    t = np.float64(difference) / ((1.0 - np.float64(square)) * (1.0 - np.float64(other_square)))
     return 2.0 * np.arcsinh(np.sqrt(t))
 
 
