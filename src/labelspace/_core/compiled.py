@@ -27,6 +27,27 @@ def choose_folder() -> None:
         sys.modules["numba.core.config"].CACHE_DIR = folder  # type: ignore[attr-defined]
 
 
+def remove_outdated(package: str) -> None:
+    """Delete compiled loops below a package that are older than their sources.
+
+    numba would compile them again, but first it unpickles their signatures, which fails if these
+    name a class that an upgrade has removed.
+    """
+    for folder, folders, _ in os.walk(package):
+        if "__pycache__" not in folders:
+            continue
+        folders.remove("__pycache__")
+        for entry in os.scandir(os.path.join(folder, "__pycache__")):
+            if not entry.name.endswith(".nbi"):
+                continue
+            source = os.path.join(folder, entry.name.partition(".")[0] + ".py")
+            try:
+                if os.stat(source).st_mtime > entry.stat().st_mtime:
+                    os.unlink(entry.path)
+            except OSError:
+                continue  # removed by another process, or read-only: numba reports what matters
+
+
 def _user_cache() -> str:
     """Return the folder that numba takes in the user's home."""
     if sys.platform == "darwin":
