@@ -80,10 +80,12 @@ def test_where_there_is_a_folder_nothing_is_set():
     assert done.stdout == f"{not writable}\n" or not writable
 
 
-def test_loops_older_than_their_source_are_removed(tmp_path):
+def test_loops_older_than_their_source_are_removed_once_per_version(tmp_path):
     cache = tmp_path / "inner" / "__pycache__"
     cache.mkdir(parents=True)
+    (tmp_path / "__pycache__").mkdir()
     (cache.parent / "loops.py").touch()
+    (tmp_path / "_version.py").touch()
     names = ("loops.old-1.py311.nbi", "loops.new-9.py311.nbi", "gone.any-1.py311.nbi", "other.pyc")
     for name in names:
         (cache / name).touch()
@@ -92,3 +94,9 @@ def test_loops_older_than_their_source_are_removed(tmp_path):
     os.utime(cache / names[1], (1001, 1001))
     compiled.remove_outdated(str(tmp_path))
     assert sorted(path.name for path in cache.iterdir()) == sorted(names[1:])
+    os.utime(cache / names[1], (999, 999))
+    compiled.remove_outdated(str(tmp_path))  # the version is the same
+    assert (cache / names[1]).exists()
+    os.utime(tmp_path / "_version.py", (2**32, 2**32))
+    compiled.remove_outdated(str(tmp_path))
+    assert not (cache / names[1]).exists()
