@@ -54,9 +54,10 @@ def _remove_outdated(package: str) -> None:
         folders.remove("__pycache__")
         for entry in os.scandir(os.path.join(folder, "__pycache__")):
             source = os.path.join(folder, entry.name.partition(".")[0] + ".py")
-            if entry.name.endswith(".nbi") and os.path.exists(source):
-                if os.stat(source).st_mtime > entry.stat().st_mtime:
-                    os.unlink(entry.path)
+            if not (entry.name.endswith(".nbi") and os.path.exists(source)):
+                continue
+            if os.stat(source).st_mtime > entry.stat().st_mtime:
+                os.unlink(entry.path)
 
 
 def _user_cache() -> str:
