@@ -42,8 +42,8 @@ class Toy(Method):
             return evaluate(self._predict(X[held], 1), Y[held], Y, ks=(1,))["P@1"]
 
         trainer = Trainer(
-            epochs=self.params_.epochs, batch_size=32, seed=self.params_.seed, schedule="linear", warmup=0.1,
-            patience=3, callbacks=data.callbacks, identity=data.identity,
+            epochs=self.params_.epochs, batch_size=32, seed=self.params_.seed,
+            schedule="linear", warmup=0.1, patience=3, callbacks=data.callbacks, identity=data.identity,
         )  # fmt: skip
         adam = TorchOptimiser(torch.optim.Adam([weight, bias], lr=self.params_.lr))
         self.history_ = trainer.run(
