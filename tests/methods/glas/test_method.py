@@ -102,7 +102,7 @@ def test_the_space_has_unit_vectors_and_scores_are_its_inner_products(data):
     z, V = model.embed(X_test), model.label_vectors_
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, atol=1e-5)
-    logits = model.scale_.item() * z @ V.T + model.bias_.detach().numpy()
+    logits = model.space_.scale.item() * z @ V.T + model.space_.bias.detach().numpy()
     slope, offset, share, outer_slope, outer_offset = model.blend_.parameters
     assert share == 0
     # The inner sigmoid's log odds are its line again: the two lines make one.
@@ -139,7 +139,7 @@ def test_a_long_validation_cut_is_bounded_and_the_rest_is_trained_on(data, monke
     monkeypatch.setattr("labelspace.components.holdout.MAX_HELD_OUT", 20)
     trained = []
     monkeypatch.setattr(
-        GLaS, "train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []
+        GLaS, "_train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []
     )
     model = GLaS(**{**SMALL, "validation": 0.2}).fit(X, Y)
     assert trained == [380]

@@ -41,7 +41,7 @@ class Watch(Callback):
 
     def on_epoch(self, run):  # noqa: ARG002
         objective = self.objective
-        logits = self.model.queries(objective.X) @ self.model._search_vectors().T
+        logits = self.model.space_.queries(objective.X) @ self.model.space_.search_vectors().T
         self.seen.append((objective.hard.numpy().copy(), logits))
 
 
@@ -93,7 +93,7 @@ def test_a_run_with_hard_negatives_resumes_to_the_same_bits(data, tmp_path, batc
 def test_hard_negatives_are_among_the_candidates(data):
     X, Y = data
     model = GLaS(**{**SMALL, "epochs": 1}, negatives="hard").fit(X, Y)
-    objective = BatchObjective(model, X, Y)
+    objective = BatchObjective(model.space_, model.params_, X, Y)
     objective.on_epoch(None)
     drawn = objective.hard.numpy()[:5]
     rng = np.random.default_rng(0)
@@ -107,6 +107,6 @@ def test_a_batch_without_labels_has_hard_ones_of_every_rank(data):
     X, Y = data
     bare = csr_matrix(Y.shape, dtype=np.float32)
     model = GLaS(**{**SMALL, "epochs": 1}, negatives="hard").fit(X, Y)
-    objective = BatchObjective(model, X, bare)
+    objective = BatchObjective(model.space_, model.params_, X, bare)
     objective.on_epoch(None)
     assert (objective.hard.numpy() >= 0).all()

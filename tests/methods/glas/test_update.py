@@ -103,14 +103,14 @@ def test_the_shape_of_the_old_labels_is_held(data, state, monkeypatch):
     held, free = restored(state), restored(state)
     before = held.label_vectors_.copy()
     held.partial_fit(*data.new)
-    monkeypatch.setattr("labelspace.methods.glas.update.SHAPE_WEIGHT", 0.0)
+    monkeypatch.setattr("labelspace.methods.glas.update.GRAM_WEIGHT", 0.0)
     free.partial_fit(*data.new)
     assert moved(before, held.label_vectors_) < 0.7 * moved(before, free.label_vectors_)
     assert moved(before, held.label_vectors_) > 0
 
 
 def test_labels_with_many_examples_move_less_than_with_none(data, state, monkeypatch):
-    monkeypatch.setattr("labelspace.methods.glas.update.LEAST_STEPS", 1)  # before both have settled
+    monkeypatch.setattr("labelspace.methods.glas.update.MIN_STEPS", 1)  # before both have settled
     one_more = data.new[0][:40], csr_matrix(data.new[1][:40])
     model, fresh = restored(state), restored(state)
     fresh.counts_ = TrainingCounts(
@@ -254,7 +254,7 @@ def test_search_finds_as_much_after_a_small_update_as_it_says():
     model.partial_fit(*drawn_from_many_labels(1, 1))
     index = model.blend_.index
     assert all(index.settings[name] >= before[name] for name in before)
-    queries = model.queries(drawn_from_many_labels(400, 2)[0])
+    queries = model.space_.queries(drawn_from_many_labels(400, 2)[0])
     wanted = ExactIndex(index.vectors).search(queries, 5)[1][:, -1:]
     found = (index.search(queries, 5)[1] >= wanted).mean()
     assert found > 0.93
