@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from labelspace.components.training_data import Shape
-from labelspace.data.levels import Levels
+from labelspace.labels.levels import Levels
 from labelspace.data.taxonomy import joined
 from labelspace.errors import UnsupportedError
 from labelspace.labels.propensity import LabelCounts
