@@ -39,7 +39,7 @@ def precision(model, data):
 
 
 def loss_of(model, network, X, Y, epoch=0):
-    objective = BatchObjective(resolved(model, X, Y), [network], X, Y)
+    objective = BatchObjective([network], resolved(model, X, Y).params_, X, Y)
     run = Trainer()
     run.progress.epoch = epoch
     objective.on_start(run)
@@ -83,7 +83,7 @@ def test_the_sampled_loss_is_the_exact_one_on_average(data):
     exact = NeuralXC(alpha=1.0, beta=1.0, keep=1.0)
     sampled = NeuralXC(alpha=1.0, beta=1.0, keep=1.0, exact=0, samples=6)
     objectives = [
-        BatchObjective(resolved(model, X, Y), [network], X, Y) for model in (exact, sampled)
+        BatchObjective([network], resolved(model, X, Y).params_, X, Y) for model in (exact, sampled)
     ]
     for objective in objectives:
         objective.on_start(Trainer())
@@ -154,7 +154,7 @@ def test_an_ensemble_is_the_mean_of_its_networks_logits(data):
     X_test = unit_rows(X_test)
     each = [path.queries(X_test) @ path.vectors.T for path in model.paths_]
     assert not np.allclose(each[0], each[1], atol=1e-2)
-    together = model._queries(X_test) @ model._vectors().T
+    together = model._encode(X_test)[1] @ model._vectors().T
     np.testing.assert_allclose(together, np.mean(each, axis=0), rtol=1e-4, atol=1e-4)
 
 
@@ -162,7 +162,7 @@ def test_a_short_list_gives_the_exact_ranking_where_it_covers_it():
     X, Y = planted(600, n_features=80, n_labels=60, seed=5)
     model = NeuralXC(**{**SMALL, "epochs": 3}).fit(X, Y)
     exact = model.predict(X, 5)
-    vectors, queries = model._vectors(), model._queries(unit_rows(X))
+    vectors, queries = model._vectors(), model._encode(unit_rows(X))[1]
     short = build_index(vectors, kind="projected", recall=0.9, queries=queries)
     short.rerank_size = 30  # of 60 labels
     model.blend_.index = short

@@ -141,7 +141,7 @@ class LabelSpace:
     def label_norms(self) -> np.ndarray:
         """The lengths of the label vectors as they are trained; to be read after training."""
         weight = self.table.weight
-        return np.maximum(np.sqrt(np.einsum("ij,ij->i", weight, weight)), MIN_NORM)
+        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", weight, weight)), MIN_NORM))
 
     def queries(self, X: csr_matrix) -> np.ndarray:
         """Return each row as a query of `search_vectors`, (n, dim + 1)."""
