@@ -134,7 +134,7 @@ class NeuralXC(Method):
         low=0,
     )
     exact: int = integer(
-        "Largest number of features, and of labels, over which the loss is a sum over all of them.",
+        "Number of features, and of labels, up to which the loss is a sum over all of them.",
         default=10000,
         low=0,
     )
