@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from labelspace.methods.neuralxc.network import PRESETS
 from labelspace.metrics.ranking import evaluate
 from labelspace.plots.curves import curves_picture
 from labelspace.runs.callbacks import Callback
-from labelspace.runs.history import History
+from labelspace.runs.history import History, curves_of
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -72,9 +73,9 @@ def measured(model: Method, train: Part, test: Part, callbacks: list[Callback]) 
 class TestHistory(History):
     """A history on test examples in place of the hold-out."""
 
-    def __init__(self, test: Part) -> None:
+    def __init__(self, model: NeuralXC, test: Part) -> None:
         super().__init__()
-        self.test = (unit_rows(test[0]), test[1])
+        self.test = partial(model._rank_exactly, unit_rows(test[0])), test[1]
 
     def on_epoch(self, run: Any) -> None:
         self.parts["valid"] = self.test
@@ -93,13 +94,13 @@ def on_folder(folder: Path, names: list[str], held_out: float, examples: int | N
             params = {"preset": folder.name}
         models[name] = NeuralXC(**params)
     for name, model in models.items():
-        plotted = name == names[0]
-        found = measured(model, train, test, [TestHistory(test)] if plotted else [])
+        plotted = isinstance(model, NeuralXC) and name == names[0]
+        found = measured(model, train, test, [TestHistory(model, test)] if plotted else [])
         row = {"set": folder.name, "held out": held_out, "examples": train[0].shape[0]}
         row = {**row, "entrant": name, **found}
         keep("neuralxc", [row], ("set", "held out", "examples", "entrant"))
-        if plotted and isinstance(model, NeuralXC):
-            picture = curves_picture(model.history_, f"neuralxc on {folder.name}", "png")
+        if plotted:
+            picture = curves_picture(curves_of(model), f"neuralxc on {folder.name}", "png")
             (RESULTS / f"neuralxc-{folder.name}.png").write_bytes(picture)
 
 
