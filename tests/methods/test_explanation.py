@@ -34,10 +34,10 @@ def model(data):
 
 def score(model, x, label):
     """h(x)_l of one dense example, from the weights, for a linear encoder."""
-    z = x.astype(np.float64) @ model.encoder_.input_layer.weight
-    v = model.table_.weight[label].astype(np.float64)
+    z = x.astype(np.float64) @ model.space_.encoder.input_layer.weight
+    v = model.space_.table.weight[label].astype(np.float64)
     cosine = z @ v / (np.linalg.norm(z) * np.linalg.norm(v))
-    return model.scale_.item() * cosine + model.bias_[label].item()
+    return model.space_.scale.item() * cosine + model.space_.bias[label].item()
 
 
 def test_pushes_are_what_the_score_loses_without_a_feature(model, data):
@@ -108,8 +108,9 @@ def test_hidden_layers_are_explained_too(data):
     feature, push = model.explain(X[1], 4, k=1).features[0]
     without = X[1].toarray()
     without[0, feature] = 0
-    both = model.logits(csr_matrix(np.vstack([X[1].toarray(), without])), np.array([4]))
-    assert push == pytest.approx(float(both[0, 0] - both[1, 0]), abs=1e-5)
+    queries = model.space_.queries(csr_matrix(np.vstack([X[1].toarray(), without])))
+    logits = queries @ model.space_.search_vectors()[4]
+    assert push == pytest.approx(float(logits[0] - logits[1]), abs=1e-5)
 
 
 def test_what_cannot_be_explained_is_an_error_of_ours(model, data):
