@@ -43,7 +43,8 @@ class Toy(Method):
 
         trainer = Trainer(
             epochs=self.params_.epochs, batch_size=32, seed=self.params_.seed,
-            schedule="linear", warmup=0.1, patience=3, callbacks=data.callbacks, identity=data.identity,
+            schedule="linear", warmup=0.1, patience=3,
+            callbacks=data.callbacks, identity=data.identity,
         )  # fmt: skip
         adam = TorchOptimiser(torch.optim.Adam([weight, bias], lr=self.params_.lr))
         self.history_ = trainer.run(
