@@ -56,13 +56,8 @@ class BatchObjective:
         Y: csr_matrix,
         fixed: FixedExamples | None = None,
     ) -> None:
-        self.params, self.encoders, self.X, self.Y, self.fixed = (
-            model.params_,
-            encoders,
-            X,
-            Y,
-            fixed,
-        )
+        self.params, self.encoders = model.params_, encoders
+        self.X, self.Y, self.fixed = X, Y, fixed
         self.orders = [
             np.random.default_rng([self.params.seed, learner, 1]).permutation(X.shape[0])
             for learner in range(len(encoders))
