@@ -29,7 +29,7 @@ LENGTH, WALKS = 40, 2
 
 
 def skewed_graph(n_nodes: int, degree: float, rng: np.random.Generator) -> csr_matrix:
-    """Return a symmetric graph with weights of 1 whose first nodes have more edges than the last."""
+    """Return a symmetric graph with weights of 1 whose first nodes have the most edges."""
     n_edges = round(n_nodes * degree / 2)
     ends = (n_nodes * rng.random((2, n_edges)) ** 2).astype(np.int64)
     both = np.hstack([ends, ends[::-1]])[:, np.tile(ends[0] != ends[1], 2)]
@@ -120,8 +120,8 @@ def report(found: dict[str, Any]) -> str:
     if "peak_bytes" in found:
         lines += [
             "",
-            f"DeepWalk, dimension 100, {WALKS} walks of {LENGTH} from each label, skip-gram on one core: "
-            f"{found['embed_seconds']:.0f} s; peak {found['peak_bytes'] / 1e9:.1f} GB.",
+            f"DeepWalk, dimension 100, {WALKS} walks of {LENGTH} from each label, skip-gram on one "
+            f"core: {found['embed_seconds']:.0f} s; peak {found['peak_bytes'] / 1e9:.1f} GB.",
         ]
     return "\n".join(lines) + "\n"
 
