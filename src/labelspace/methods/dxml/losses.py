@@ -17,7 +17,7 @@ EPS = 1e-4  # probabilities of labels are within [EPS, 1 - EPS], so that logarit
 def votes(logits: Tensor, Y: csr_matrix, their_Y: csr_matrix) -> Tensor:
     """Return the cross-entropy of the labels that neighbours vote for, with its gradient.
 
-    It is a smooth k-NN (neighbourhood components analysis, Goldberger et al. 2005) for many labels.
+    It is a smooth k-NN (neighbourhood components analysis, Goldberger et al. 2004) for many labels.
     Example i has neighbour j with probability p_ij = softmax_j(logits_ij), p_ii = 0, so that
 
         q_il = sum_j p_ij y_jl,    loss = -1/n sum_i sum_l y_il log q_il + (1 - y_il) log(1 - q_il)
