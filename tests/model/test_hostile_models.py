@@ -156,7 +156,7 @@ def put(name, place, value):
         ("hierarchicalxc", "0.features", 0, -5),
         ("hierarchicalxc", "0.cells", 1, -(2**30)),
         ("dxml", "Y.indices", 0, 2**30),
-        ("dxml", "rule", 0, 0.0),
+        ("dxml", "vote", 0, 0.0),
         ("hyperbolic", "Y.indices", 0, 2**30),
         ("hyperbolic", "0.points", (0, 0), np.inf),
         ("treespace", "nodes.edges", (0, 1), 10**6),

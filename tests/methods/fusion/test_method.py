@@ -190,7 +190,7 @@ def test_members_learn_from_held_out_examples_in_the_end():
     model = Fusion(members="knn,dxml,linear", validation=0.3).fit(X, Y)
     knn, dxml, linear = model.members_
     assert knn.Y_.shape[0] == 300
-    assert dxml.voters_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
+    assert dxml.vote_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
     everything = LinearRanker.fit(X, Y, C=0.5).weights
     np.testing.assert_allclose(linear.ranker_.weights.toarray(), everything.toarray(), atol=1e-6)
 
