@@ -11,7 +11,7 @@ from scipy.sparse import random as random_matrix
 
 import labelspace._core.threads
 from labelspace.classifiers.tree_edges import reached
-from labelspace.classifiers.tree_networks import _add_slopes, _fresh, train_networks
+from labelspace.classifiers.tree_networks import _add_gradients, _fresh, train_networks
 from labelspace.classifiers.tree_search import Classifiers, Search, find_labels
 from labelspace.classifiers.tree_weights import NO_EDGE_WEIGHTS
 from labelspace.errors import ParameterError
@@ -88,7 +88,7 @@ def test_slopes_are_those_of_the_loss(hinge, node):
     first, last = tree.first_child[node : node + 2]
     hidden, outputs = networks.hidden[networks.number[node]], networks.outputs[first:last]
     slopes = np.zeros_like(hidden), np.zeros_like(outputs)
-    _add_slopes(
+    _add_gradients(
         *((X.indptr, X.indices, X.data), (paths.indptr, paths.indices), batch),
         *(first, hidden, outputs, slopes, hinge),
     )

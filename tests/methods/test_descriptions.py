@@ -28,6 +28,7 @@ def test_capabilities_are_declared_where_they_are_implemented(name):
     assert cls.has_space == (cls.label_vectors_ is not Method.label_vectors_)
     assert cls.can_update == (cls._partial_fit is not Method._partial_fit)
     assert cls.can_rerank == (cls._rerank is not Method._rerank)
+    assert cls.can_compare_labels == (cls.similar_labels is not Method.similar_labels)
 
 
 def test_methods_with_a_capability_are_those_installed(monkeypatch):

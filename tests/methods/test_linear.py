@@ -154,7 +154,7 @@ def test_a_model_with_short_lists_survives_its_state_and_one_by_one():
 def test_hard_negatives_where_labels_are_many(monkeypatch):
     X, Y = planted()
     assert Linear().fit(X, Y).metadata()["negatives"] == "all"
-    monkeypatch.setattr(linear, "MOST_WORK", 100)
+    monkeypatch.setattr(linear, "MAX_WORK", 100)
     assert Linear().fit(X, Y).metadata()["negatives"] == "hard"
 
 
@@ -212,7 +212,7 @@ def work_of(X, Y):
 
 def test_negatives_are_of_one_kind_whatever_part_of_the_examples_is_trained_on(monkeypatch):
     X, Y = planted(400, seed=3)
-    monkeypatch.setattr(linear, "MOST_WORK", 0.97 * work_of(X, Y))  # nine tenths are below it
+    monkeypatch.setattr(linear, "MAX_WORK", 0.97 * work_of(X, Y))  # nine tenths are below it
     kinds = []
     learn = Linear._learn
     monkeypatch.setattr(

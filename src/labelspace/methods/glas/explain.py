@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.methods.explanation import LabelExplanation, pairs, pushes
+from labelspace.methods.explanation import LabelExplanation, pairs, score_changes
 
 if TYPE_CHECKING:
     from labelspace.methods.glas.method import GLaS
@@ -23,7 +23,7 @@ def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> LabelExplanation:
         examples = pairs(rows[0], cosines[0])
         labelled = [voters.Y[row].indices.tolist() for row, _ in examples]
     wanted = np.array([label])
-    by_features = pushes(X, lambda rows: model.logits(rows, wanted)[:, 0], k)
+    by_features = score_changes(X, lambda rows: model.logits(rows, wanted)[:, 0], k)
     return LabelExplanation(label, by_features, _near(model, label, k), examples, labelled)
 
 
