@@ -1,4 +1,4 @@
-"""What is declared of methods is what their classes do, and is known without importing them."""
+"""Descriptions of methods match the classes, and need no import of these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labelspace.methods.knn import KNN
 
 
 @pytest.mark.parametrize("name", registry.method_names())
-def test_what_is_declared_is_what_the_class_does(name):
+def test_the_description_matches_the_class(name):
     found = describe(name)
     assert replace(found, extra=None, package=None) == Description.of(registry.method_class(name))
     assert (found.extra is None) == (found.package is None)
@@ -61,7 +61,7 @@ for name in method_names():
     assert set(ended.stdout.split()) == needing
 
 
-def test_a_method_from_outside_is_described_by_its_class(monkeypatch):
+def test_a_registered_method_is_described_by_its_class(monkeypatch):
     class Mine(KNN):
         name = "mine"
         summary = "my own"
