@@ -97,7 +97,7 @@ def main() -> None:
         "--points",
         type=int,
         default=100_000,
-        help="least number of examples; one per label if that is more",
+        help="least number of examples (else one per label)",
     )
     options = parser.parse_args()
     if options.command == "compare":

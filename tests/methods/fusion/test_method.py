@@ -88,11 +88,11 @@ def test_a_sample_weight_of_two_is_an_example_that_occurs_twice():
     rankings, Y = drawn(600)
     twice = np.r_[np.arange(600), np.arange(0, 600, 3)]
     sample_weight = np.where(np.arange(600) % 3 == 0, 2.0, 1.0)
-    weighed = Combiner.fit(rankings, Y, Y, sample_weight)
+    weighted = Combiner.fit(rankings, Y, Y, sample_weight)
     repeated = [Ranking(r.labels[twice], r.scores[twice]) for r in rankings]
     expected = Combiner.fit(repeated, Y[twice], Y)
-    np.testing.assert_allclose(weighed.weights, expected.weights, atol=0.01)
-    assert not np.allclose(weighed.weights, Combiner.fit(rankings, Y, Y).weights, atol=0.01)
+    np.testing.assert_allclose(weighted.weights, expected.weights, atol=0.01)
+    assert not np.allclose(weighted.weights, Combiner.fit(rankings, Y, Y).weights, atol=0.01)
 
 
 def test_a_loss_among_near_duplicates_counts_once():
@@ -162,12 +162,12 @@ def informed(seed):
 def test_weights_for_the_tail_objective_have_a_higher_psp():
     members, Y = informed(0)
     again, Y_new = informed(1)
-    worth = {}
+    psp = {}
     for tail in (False, True):
         combiner = Combiner.fit(members, Y, Y, tail=tail)
         combiner.set_tail_offset(0.0, 0.0)
-        worth[tail] = measure("PSP@5", combiner.rank(again, 5), Y_new, Y)
-    assert worth[True] > worth[False]
+        psp[tail] = measure("PSP@5", combiner.rank(again, 5), Y_new, Y)
+    assert psp[True] > psp[False]
 
 
 def test_the_loss_in_p1_is_measured_against_the_combination_for_precision():

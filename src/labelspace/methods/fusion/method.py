@@ -283,7 +283,7 @@ class Fusion(Method):
         model = method_class(member.method)(**member.parameters)
         settings = digest(model.name, sorted(model.get_params().items()))
         identity = f"{data.identity}-{place}-{settings}"
-        # With a time limit, a resumed run may choose other parameters: this is then fitted anew.
+        # With a time limit, a resumed run may choose other parameters: this is then fitted again.
         suffix = "" if self.params_.budget is None else f"-{settings[:6]}"
         callbacks = listeners(data.callbacks, f"{place + 1}-{model.name}{suffix}")
         for callback in callbacks:
