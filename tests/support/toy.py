@@ -71,4 +71,4 @@ class Toy(Method):
 
     @classmethod
     def memory(cls, shape, params):  # noqa: ARG003
-        return {"weights": 4 * 4 * shape.features * shape.labels}
+        return {"weights and biases": 4 * 4 * (shape.features + 1) * shape.labels}

@@ -99,8 +99,8 @@ def plan_members(members: str, shape: Shape) -> list[Member]:
     """Return the members to train without a time limit, in order.
 
     With "auto": linear classifiers, and dxml, whose neighbours find labels of examples that share
-    no word with the query. dxml takes too long on very many examples, ranks labels
-    with few examples badly, and needs torch; knn then replaces it. Where labels are too many to train
+    no word with the query. dxml takes too long on very many examples, ranks labels with few
+    examples badly, and needs torch; knn then replaces it. Where labels are too many to train
     classifiers against all examples, a tree finds candidates too, and the linear classifiers only
     rerank. With dense features, few examples are enough for dxml.
     """
