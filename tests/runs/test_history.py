@@ -93,14 +93,14 @@ def test_learners_in_a_row_have_one_history_that_a_checkpoint_keeps(tmp_path):
 @pytest.mark.parametrize("ensemble", [1, 2])
 def test_members_of_fusion_keep_their_own(ensemble, tmp_path, monkeypatch):
     from labelspace.methods.fusion.method import Fusion
-    from labelspace.methods.fusion.plan import steps
+    from labelspace.methods.fusion.plan import plan_members
 
     few = [
-        step._replace(settings={**step.settings, **METHODS.get(step.name, {})})
-        for step in steps("glas,knn,hyperbolic", None)
+        member._replace(parameters={**member.parameters, **METHODS.get(member.method, {})})
+        for member in plan_members("glas,knn,hyperbolic", None)
     ]
-    monkeypatch.setattr("labelspace.methods.fusion.method.plans", lambda *_: [few])
-    # Copies side by side in this process, where the start of workers is not waited for.
+    monkeypatch.setattr("labelspace.methods.fusion.method.candidate_plans", lambda *_: [few])
+    # Copies are fitted in this process, which saves the start of workers.
     monkeypatch.setattr("labelspace.methods.fusion.method.LocalEngine", lambda: LocalEngine(1))
     X, Y = planted(150)
     model = Fusion(members="glas,knn,hyperbolic", ensemble=ensemble)

@@ -1,4 +1,4 @@
-"""A small method that really trains through the Trainer, to put the training path under test."""
+"""A small method that is trained by the Trainer, to test all that training does."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Toy(Method):
     def _predict(self, X, k):
         X = as_csr(X)
         best = Ranking.empty(X.shape[0], k)
-        for row in range(X.shape[0]):  # one by one: BLAS rounds a batch otherwise
+        for row in range(X.shape[0]):  # BLAS rounds batches of other sizes in other ways
             logits = np.asarray(X[row] @ self.weight_).ravel() + self.bias_
             best.labels[row] = np.argsort(-logits, kind="stable")[:k]
             best.scores[row] = 1 / (1 + np.exp(-logits[best.labels[row]]))
@@ -72,4 +72,4 @@ class Toy(Method):
 
     @classmethod
     def memory(cls, shape, params):  # noqa: ARG003
-        return {"weights": 4 * 4 * shape.features * shape.labels}
+        return {"weights and biases": 4 * 4 * (shape.features + 1) * shape.labels}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace.methods.explanation import LabelExplanation, pairs, pushes
+from labelspace.methods.explanation import LabelExplanation, pairs, score_changes
 
 if TYPE_CHECKING:
     from labelspace.methods.glas.method import GLaS
@@ -24,7 +24,7 @@ def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> LabelExplanation:
         examples = pairs(rows[0], cosines[0])
         labelled = [voters.Y[row].indices.tolist() for row, _ in examples]
     vector = model.blend_.index.vectors[[label]].T
-    by_feature = pushes(X, lambda rows: (model.space_.queries(rows) @ vector)[:, 0], k)
+    by_feature = score_changes(X, lambda rows: (model.space_.queries(rows) @ vector)[:, 0], k)
     near = nearest_labels(model.space_, label, k)
     return LabelExplanation(label, by_feature, near, examples, labelled)
 
