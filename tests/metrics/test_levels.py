@@ -66,10 +66,10 @@ def test_sets_are_measured_as_scikit_learn_does(seed, density, agreement):
             truth, chosen, average="macro", labels=used, zero_division=0
         )[2]
         assert found["macro-F1"] == pytest.approx(100 * macro)
-    asked = truth.any(axis=1)
-    exact = 100 * accuracy_score(truth[asked], chosen[asked]) if asked.any() else None
+    labelled = truth.any(axis=1)
+    exact = 100 * accuracy_score(truth[labelled], chosen[labelled]) if labelled.any() else None
     assert found["accuracy"] == (exact if exact is None else pytest.approx(exact))
-    assert found["examples"] == asked.sum()
+    assert found["examples"] == labelled.sum()
 
 
 def test_nothing_given_where_there_is_nothing_is_no_success():

@@ -14,7 +14,7 @@ from labelspace.methods.glas.method import GLaS
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 from labelspace.methods.linear import Linear
 from labelspace.methods.treespace.method import TreeSpace
-from labelspace.runs.callbacks import Callback, Checkpoint, listeners, teller
+from labelspace.runs.callbacks import Callback, Checkpoint, listeners, progress_reporter
 from support.planted import planted
 
 
@@ -26,11 +26,11 @@ class Heard(Callback):
         self.works.append((what, done, total))
 
 
-def test_a_teller_adds_up_from_all_threads():
+def test_a_progress_reporter_adds_up_from_all_threads():
     heard = Heard()
-    tell = teller([heard], "work", 1000)
+    report = progress_reporter([heard], "work", 1000)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(tell, [1] * 1000))
+        list(pool.map(report, [1] * 1000))
     assert [done for _, done, _ in heard.works] == list(range(1, 1001))
 
 

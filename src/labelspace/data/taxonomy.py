@@ -66,7 +66,7 @@ class Taxonomy:
 
     @property
     def is_tree(self) -> bool:
-        """Whether no node has two parents."""
+        """Return whether no node has two parents."""
         return len(np.unique(self.edges[:, 0])) == len(self.edges)
 
     def depths(self) -> np.ndarray:

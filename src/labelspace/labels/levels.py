@@ -70,7 +70,7 @@ class Levels:
 
     @property
     def on_path(self) -> np.ndarray:
-        """True per label of the taxonomy, False per label of another kind."""
+        """Return True for each label of the taxonomy, False for labels of other kinds."""
         return np.asarray(self.of < self.depth)
 
     def ancestors(self) -> csr_matrix:
@@ -88,7 +88,7 @@ class Levels:
         return reached[: len(self.of)].tocsr()
 
     def one_label_each(self, Y: csr_matrix) -> bool:
-        """Whether no example has two labels on one level, so that its labels are one path."""
+        """Return whether no example has two labels on a level, so that its labels are one path."""
         rows = rows_of(Y)
         places = rows * len(self.names) + self.of[Y.indices]
         return len(np.unique(places)) == len(places)

@@ -116,18 +116,20 @@ def kept_blocks(callbacks: Iterable[Callback], name: str, identity: str) -> Bloc
     return next((blocks for blocks in found if blocks is not None), None)
 
 
-def teller(callbacks: Iterable[Callback], what: str, total: int) -> Callable[[int], None]:
+def progress_reporter(
+    callbacks: Iterable[Callback], what: str, total: int
+) -> Callable[[int], None]:
     """Return a function that adds to the work done and runs `on_work` of all; for any thread."""
     lock, done = threading.Lock(), 0
 
-    def tell(more: int) -> None:
+    def report(more: int) -> None:
         nonlocal done
         with lock:
             done += more
             for callback in callbacks:
                 callback.on_work(what, done, total)
 
-    return tell
+    return report
 
 
 class Checkpoint(Callback):

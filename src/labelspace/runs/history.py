@@ -93,7 +93,7 @@ def watch(
             if Y.nnz == 0:  # there is nothing to find
                 continue
             if name == "train" and rank_own is not None and len(rows) == 1:
-                continue  # nobody else votes
+                continue  # no other example votes
             if name == "train" and rank_own is not None:
                 callback.parts[name] = partial(rank_own, rows), Y
             else:

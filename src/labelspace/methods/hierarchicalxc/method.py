@@ -61,7 +61,7 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.ranking import Ranking
-from labelspace.runs.callbacks import Callback, kept_blocks, teller
+from labelspace.runs.callbacks import Callback, kept_blocks, progress_reporter
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -241,7 +241,9 @@ class HierarchicalXC(Method):
                 taxonomy=taxonomy,
             )
             self.trees_.append(tree)
-            tell = teller(callbacks, f"tree {member + 1} of {self.params_.ensemble}", len(tree) - 1)
+            tell = progress_reporter(
+                callbacks, f"tree {member + 1} of {self.params_.ensemble}", len(tree) - 1
+            )
             loss = self._loss_of(member)
 
             def blocks(number: int, member: int = member) -> Blocks | None:
