@@ -80,6 +80,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     n_features_in_: int
     n_labels_: int
     trees_: list[LabelTree]  # of methods with `has_label_trees`
+    history_: list[dict[str, float]] | None = None  # per epoch, of methods that train in epochs
+    members_: Sequence[Method] = ()  # of methods that combine others
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Build the constructor and the docstring's section on parameters."""
