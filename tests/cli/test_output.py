@@ -22,7 +22,7 @@ SHOWN = (
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Standard output as a terminal of 80 columns, without colours."""
+    """Make standard output a terminal of 80 columns, without colours."""
     for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80"), ("TERM", "dumb")):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -1,4 +1,4 @@
-"""Sets instead of rankings, from training to prediction, and what the report says of scores."""
+"""Label sets instead of rankings, from training to prediction, and the report on scores."""
 
 from __future__ import annotations
 

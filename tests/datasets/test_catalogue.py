@@ -37,7 +37,7 @@ def test_all_sets_are_there_under_their_own_name() -> None:
 
 @each_set
 def test_averages_agree_with_the_counts(public: PublicSet) -> None:
-    """Points x labels a point / labels must be the points a label, on train or on all points."""
+    """Points x labels per point / labels are the points per label, on train or on all points."""
     candidates = [
         points * public.labels_per_point / public.labels
         for points in (public.train, public.train + public.test)

@@ -27,7 +27,7 @@ BODY = bytes(range(256)) * 1200  # 300 KB: more than one read
 
 @dataclass
 class Site:
-    """What the server says next, and the requests that it saw."""
+    """The next responses of the server, and the requests that it saw."""
 
     body: bytes = BODY
     etag: str | None = '"one"'
@@ -310,7 +310,7 @@ PACKED = {
 
 @pytest.mark.parametrize("kind", PACKED)
 def test_extract_returns_the_files(kind: str, tmp_path: Path) -> None:
-    archive = tmp_path / "archive"  # told by its content, not by its name
+    archive = tmp_path / "archive"  # recognised by its content, not by its name
     archive.write_bytes(PACKED[kind])
     files = extract(archive, tmp_path / "out")
     assert files == [tmp_path / "out" / name for name in sorted(FILES)]
@@ -375,7 +375,7 @@ def test_extract_names_damaged_and_unknown_files(tmp_path: Path) -> None:
 
 @pytest.fixture
 def public(site: Site, monkeypatch: pytest.MonkeyPatch) -> catalogue.PublicSet:
-    """The catalogue's EURLex-4K, served from loopback."""
+    """Serve the catalogue's EURLex-4K from loopback."""
     site.body = PACKED["zip"]
     local = replace(catalogue.find("eurlex-4k"), url=site.url)
     monkeypatch.setitem(catalogue.PUBLIC_SETS, local.name, local)

@@ -1,4 +1,4 @@
-"""Generated sparse data: what was asked for, learnable, the same bits however it is cut."""
+"""Generated sparse data: the requested shape, learnable, the same bits however it is cut."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_frequencies_fall_by_a_power_law() -> None:
 
 
 def votes(train: Dataset, test: Dataset, neighbours: int) -> csr_matrix:
-    """Labels of the nearest training points by cosine, weighted by it: a k-NN in four lines."""
+    """Return labels of the nearest training points, weighted by cosine: a k-NN in four lines."""
     near = (test.features @ train.features.T).toarray()
     cut = np.sort(near, axis=1)[:, -neighbours][:, None]
     return csr_matrix(np.where(near >= cut, near, 0)) @ train.labels

@@ -23,7 +23,7 @@ TEXTS = ["cat sat", "dog dog ran", "", "cat cat cat sat dog ran", "bird"]
 
 
 def write_vectors(place, table=TABLE, words=WORDS):
-    """A directory as StaticVectors reads it: a table and a tokenizer that cuts at blanks."""
+    """Write a directory for StaticVectors: a table and a tokenizer that cuts at blanks."""
     place.mkdir(exist_ok=True)
     vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -132,7 +132,7 @@ def test_the_vectors_of_the_package_know_what_is_alike():
 
 
 def corpus(n=1500):
-    """Texts about one of two things; words of one thing meet each other, never the others."""
+    """Return texts about one of two topics; words of different topics never occur together."""
     rng = np.random.default_rng(0)
     return [
         " ".join(f"{'ab'[i % 2]}{word}" for word in rng.integers(60, size=10)) for i in range(n)

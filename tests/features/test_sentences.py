@@ -47,7 +47,7 @@ def write_encoder(place, pooling="pooling_mode_mean_tokens", max_tokens=32):
 
 
 def expected(place, texts, first=False):
-    """All texts in one padded batch, as sentence-transformers does it."""
+    """Encode all texts in one padded batch, as sentence-transformers does it."""
     model = transformers.BertModel.from_pretrained(place).eval()
     known = {word: number for number, word in enumerate(WORDS)}
     ids = [[2, *(known.get(word, 1) for word in text.split()), 3] for text in texts]

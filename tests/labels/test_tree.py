@@ -15,7 +15,7 @@ from labelspace.labels.tree import LabelTree, taxonomy_tree
 
 
 def random_parents(rng, n):
-    """Parents of nodes in an order that is neither by level nor by parent."""
+    """Draw parents of nodes in an order that is neither by level nor by parent."""
     parent = np.array([-1, *(rng.integers(0, node) for node in range(1, n))])
     shuffled = rng.permutation(n)
     mixed = np.empty(n, np.int64)
@@ -34,7 +34,7 @@ def trees(draw):
 
 
 def below(tree, node):
-    """Nodes of a subtree, depth first, by plain recursion."""
+    """Return the nodes of a subtree, depth first, by plain recursion."""
     found = [node]
     for child in np.flatnonzero(tree.parent == node):
         found += below(tree, int(child))

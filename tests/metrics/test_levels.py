@@ -29,7 +29,7 @@ LEVELS = Levels.build(Taxonomy.from_names(PAIRS, NAMES), NAMES)
 
 
 def ranked(*rows):
-    """Rows of {label name: score} as a Ranking."""
+    """Return rows of {label name: score} as a Ranking."""
     best = Ranking.empty(len(rows), len(NAMES))
     for number, row in enumerate(rows):
         for place, (name, score) in enumerate(sorted(row.items(), key=lambda pair: -pair[1])):
@@ -73,7 +73,7 @@ def test_sets_are_measured_as_scikit_learn_does(seed, density, agreement):
 
 
 def test_nothing_given_where_there_is_nothing_is_no_success():
-    """The seed's L4: a model that never gives a label there is right on all examples without."""
+    """A model that never predicts a label of a level is right on all examples without one."""
     truth = matrix(["a", "a1"], ["b"], ["b"], ["b"])
     chosen = matrix(["a"], ["b"], ["b"], ["b"])
     found = level_figures(chosen, truth, np.full(8, 100), LEVELS)

@@ -24,7 +24,7 @@ def unit(rows):
 
 
 def clustered(n_labels=3000, dim=32, n_queries=300, seed=0):
-    """Labels around centres, and queries near labels."""
+    """Draw labels around centres, and queries near labels."""
     rng = np.random.default_rng(seed)
     centres = unit(rng.standard_normal((n_labels // 20, dim)))
     noise = unit(rng.standard_normal((n_labels, dim)))
@@ -45,7 +45,7 @@ def quantised(data):
 
 
 def recall(index, queries, k=5):
-    """Share of the best k by plain sorting that the index finds."""
+    """Return the share of the best k by plain sorting that the index finds."""
     best = np.argsort(-(queries @ index.vectors.T), axis=1)[:, :k]
     found = index.search(queries, k)[0]
     return np.mean([len(set(a) & set(b)) / k for a, b in zip(best, found, strict=True)])

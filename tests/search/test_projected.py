@@ -11,7 +11,7 @@ from labelspace.search.projected import ProjectedIndex, leading_directions
 
 
 def decaying(n, dim=64, seed=0):
-    """Rows that use their dimensions less and less, turned so that no axis shows it."""
+    """Draw rows with falling variance per dimension, rotated so that no axis shows it."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(np.random.default_rng(99).standard_normal((dim, dim)))[0]
     rows = rng.standard_normal((n, dim)) * 0.85 ** np.arange(dim)

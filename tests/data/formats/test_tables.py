@@ -28,7 +28,7 @@ LABELS = [[1, 0, 1], [0, 0, 0], [1, 1, 0]]  # apple, mango, zebra
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]], separator: str = "|") -> Path:
-    """The rows in the format of the suffix, by code that is not ours."""
+    """Write the rows in the format of the suffix, by other libraries."""
     kind = path.name.removesuffix(".gz").rsplit(".")[-1]
     if kind == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)

@@ -25,25 +25,13 @@ Put = Callable[..., Path]
 
 
 @pytest.fixture
-def put(tmp_path: Path) -> Put:
-    """Writes text or bytes to a file and returns its path."""
-
-    def write(content: str | bytes, name: str = "data.txt") -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
-
-
-@pytest.fixture
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks so small that every file is cut into many, and some lines are longer than one."""
+    """Make blocks so small that every file is cut into many, and some lines are longer than one."""
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", 7)
 
 
 def same(left: Dataset, right: Dataset) -> bool:
-    """Equal down to the arrays: shapes, stored zeros, types."""
+    """Assert equality down to the arrays: shapes, stored zeros, types."""
     pairs = [(left.labels, right.labels), (left.features, right.features)]
     return all(
         a.shape == b.shape
