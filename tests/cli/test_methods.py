@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 
-from labelspace.cli import methods
+from labelspace.methods import descriptions
 
 
 def test_each_method_with_its_extra_and_what_works_on_it(command):
@@ -36,7 +36,7 @@ def test_the_same_for_programs(command):
 
 
 def test_what_to_install_is_named_completely(command, monkeypatch):
-    monkeypatch.setattr(methods, "find_spec", lambda package: None)  # noqa: ARG005
+    monkeypatch.setattr(descriptions, "find_spec", lambda package: None)  # noqa: ARG005
     code, out, err = command("methods")
     assert code == 0
     assert "pip install 'labelspace[neural]'" in err

@@ -147,7 +147,7 @@ def test_a_chain_of_five_thousand_nodes():
     [
         ([-1, -1], [-1, 0], "one root"),
         ([1, 0], [-1, 0], "one root"),
-        ([-1, 2, 1], [-1, 0, 1], "circle"),
+        ([-1, 2, 1], [-1, 0, 1], "cycle"),
         ([-1, 7], [-1, 0], "2 nodes"),
         ([-1, 0, 0], [-1, 0, 0], "one node only"),
         ([-1, 0], [-1, 5], "one node only"),

@@ -28,7 +28,7 @@ NAMES = ["a", "b", "c", "d", "e"]
 
 
 def tagger(**extra):
-    method = SimpleNamespace(name="some", **extra)
+    method = SimpleNamespace(name="some", has_label_trees="trees_" in extra, **extra)
     counts = LabelCounts(np.array([1, 5, 3, 2, 9]), 20)
     return SimpleNamespace(method=method, label_names=NAMES, label_counts=counts, taxonomy=None)
 

@@ -1,6 +1,6 @@
 """How often labels occur together, as the target of the GLaS regulariser (Guo et al. 2019, eq. 3).
 
-With A = Y^T Y, A_ij counts the examples that carry both labels i and j, and A_ii those of label i.
+With A = Y^T Y, A_ij counts the examples that have both labels i and j, and A_ii those of label i.
 Each measure turns these counts into a similarity in [0, 1] that is 1 for a label with itself.
 """
 
@@ -91,7 +91,7 @@ class CooccurrenceTarget:
         return block
 
 
-# Each measure takes the shares of all examples that carry both labels, the one, and the other.
+# Each measure takes the shares of all examples that have both labels, the one, and the other.
 
 
 def _arithmetic(both: np.ndarray, one: np.ndarray, other: np.ndarray) -> Any:

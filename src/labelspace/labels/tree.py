@@ -52,7 +52,7 @@ class LabelTree:
         """Build a tree from nodes in any order and their `level_order`."""
         carried = label[label >= 0]
         if len(carried) and (carried.max() >= n_labels or np.bincount(carried).max() > 1):
-            raise InputError(f"each label from 0 to {n_labels - 1} may hang on one node only")
+            raise InputError(f"each label from 0 to {n_labels - 1} may be on one node only")
         number = np.empty(len(order), np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
         above = parent[order]
@@ -253,7 +253,7 @@ def taxonomy_tree(taxonomy: Taxonomy) -> tuple[LabelTree, np.ndarray]:
     The second value is the number in the taxonomy of each node of the tree, -1 for the root.
     """
     parents, labels = taxonomy_forest(taxonomy)
-    parents = np.concatenate([[-1], parents + 1])  # roots, -1, now hang on node 0
+    parents = np.concatenate([[-1], parents + 1])  # roots, -1, are now children of node 0
     labels = np.concatenate([[-1], labels])
     order = level_order(parents)
     return LabelTree.in_order(parents, labels, taxonomy.n_labels, order), order - 1
@@ -270,7 +270,7 @@ def level_order(parent: np.ndarray) -> np.ndarray:
     starts = np.searchsorted(parent[by_parent], np.arange(len(parent) + 1))
     order = np.empty(len(parent), np.int64)
     if _walk_levels(roots[0], by_parent, starts, order) < len(parent):
-        raise InputError("the nodes form no tree: some hang in a circle")
+        raise InputError("the nodes form no tree: they have a cycle")
     return order
 
 

@@ -88,8 +88,8 @@ def check_labels(tagger: Tagger, test: Dataset, columns: Columns | None) -> None
     if not found["count"]:
         return
     names = test.names()
-    strange = np.unique(test.labels.indices[test.labels.indices >= len(tagger.label_names)])
-    samples = _quoted([names[label] for label in strange[:_SAMPLES].tolist()])
+    unknown = np.unique(test.labels.indices[test.labels.indices >= len(tagger.label_names)])
+    samples = _quoted([names[label] for label in unknown[:_SAMPLES].tolist()])
     if found["count"] < test.labels.nnz:
         logger.warning(
             "%s: %d of %d label assignments (%.1f percent) have labels that are not in the model, "

@@ -1,6 +1,6 @@
 """Tuning of approximate search to a recall: on which queries it is measured, and when it holds.
 
-Every index of the package is tuned here: its settings are tried from the cheapest to the dearest,
+Every index of the package is tuned here: its settings are tried from the cheapest on,
 and the first one that reaches the recall is kept.
 """
 

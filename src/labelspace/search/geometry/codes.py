@@ -59,7 +59,7 @@ class CodedNeighbours(NeighbourIndex):
 def choose_codes(
     points: np.ndarray, geometry: str, tuner: Tuner, seed: int
 ) -> tuple[CodedNeighbours, bool]:
-    """Return the cheapest codes that reach the recall and True; the dearest and False if none do.
+    """Return the cheapest codes that reach the recall and True; the last one and False if none do.
 
     Where all sizes are too large to be quicker than exact search, False is returned too.
     """
