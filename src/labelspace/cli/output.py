@@ -1,4 +1,4 @@
-"""What commands print: tables or JSON on standard output, progress on standard error."""
+"""The output of commands: tables or JSON on standard output, progress on standard error."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Taxonomy:
     edges : ndarray of shape (n_edges, 2)
         (child, parent) pairs of node numbers, int64, sorted and unique.
     n_labels : int
-        How many of the nodes are labels.
+        The number of nodes that are labels.
 
     Raises
     ------

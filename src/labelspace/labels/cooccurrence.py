@@ -1,4 +1,4 @@
-"""How often labels occur together, as the target of the GLaS regulariser (Guo et al. 2019, eq. 3).
+"""Co-occurrence of labels, as the target of the GLaS regulariser (Guo et al. 2019, eq. 3).
 
 With A = Y^T Y, A_ij counts the examples that have both labels i and j, and A_ii those of label i.
 Each measure turns these counts into a similarity in [0, 1] that is 1 for a label with itself.

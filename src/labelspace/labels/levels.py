@@ -28,7 +28,7 @@ class Levels:
     of : ndarray of shape (n_labels,)
         The level of each label, as a position in `names`.
     depth : int
-        How many of the names are levels of the taxonomy.
+        The number of names that are levels of the taxonomy.
     edges : csr_matrix of shape (n_nodes, n_nodes)
         1 where the row is a child of the column; labels come first.
 

@@ -76,7 +76,7 @@ class Tagger:
     label_names : sequence of str
         One name per label of the method.
     label_counts : LabelCounts, optional
-        How many training examples have each label.
+        The number of training examples per label.
     taxonomy : Taxonomy, optional
         Parents and children among the labels.
     metadata : dict, optional

@@ -25,7 +25,7 @@ WORTH_WRITING = 10.0  # seconds; a shorter run is not written when its last epoc
 
 
 class Progress(Protocol):
-    """How far a run is."""
+    """The progress of a run."""
 
     epoch: int
     step: int
