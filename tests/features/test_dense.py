@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 from scipy.sparse import csr_matrix
 
+from labelspace import KNN
 from labelspace.data.dataset import Dataset
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
 from labelspace.features import FeaturePipeline, StaticVectors, WordVectors, cache
@@ -89,7 +90,7 @@ def test_a_model_with_static_vectors_needs_nothing_but_its_directory(source, tmp
     labels = csr_matrix(np.eye(2, dtype=np.float32)[[0, 1, 0, 1]])
     data = Dataset(labels, texts=["cat sat", "dog ran", "cat", "dog"], label_names=["c", "d"])
     pipeline = FeaturePipeline(StaticVectors(source=source))
-    method = tagger.method_class("knn")().fit(pipeline.fit_transform(data), labels)
+    method = KNN().fit(pipeline.fit_transform(data), labels)
     model = tagger.Tagger(pipeline, method, ["c", "d"])
     model.save(tmp_path / "m")
     for file in (tmp_path / "vectors").iterdir():

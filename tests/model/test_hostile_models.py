@@ -190,8 +190,13 @@ def test_values_that_would_have_loops_read_and_write_anywhere(changed, method, n
         ("hierarchicalxc", {"node_hidden": 5}),
     ],
 )
-def test_parameters_out_of_range(changed, method, parameters):
-    copy = changed(method, header=lambda header: header["parameters"].update(parameters))
+@pytest.mark.parametrize("places", [("resolved",), ("parameters", "resolved")])
+def test_parameters_out_of_range(changed, method, parameters, places):
+    def change(header):
+        for place in places:
+            header[place].update(parameters)
+
+    copy = changed(method, header=change)
     with pytest.raises(ModelFormatError, match="copy"):
         load(copy)
 
