@@ -229,14 +229,14 @@ def test_checksum_right_and_wrong(site: Site, target: Path) -> None:
     assert download(site.url, target, sha256=right.upper()).read_bytes() == BODY
 
 
-def test_missing_page_is_asked_for_once(site: Site, target: Path) -> None:
+def test_missing_page_is_requested_once(site: Site, target: Path) -> None:
     site.status = 404
     with pytest.raises(DownloadError, match="answered 404"):
         download(site.url, target)
     assert len(site.seen) == 1
 
 
-def test_server_in_trouble_is_asked_again(site: Site, target: Path) -> None:
+def test_server_in_trouble_is_requested_again(site: Site, target: Path) -> None:
     site.status = 503
     with pytest.raises(DownloadError, match="503"):
         download(site.url, target)
@@ -408,7 +408,7 @@ def test_get_leaves_no_folder_behind_a_damaged_archive(tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_get_says_how_to_do_it_by_hand(
+def test_get_explains_how_to_do_it_by_hand(
     public: catalogue.PublicSet, site: Site, tmp_path: Path
 ) -> None:
     site.content_type = "text/html"

@@ -126,7 +126,7 @@ def test_zipf_has_the_probabilities_of_the_integral(exponent: float) -> None:
         SparseShape(5_000, 1_000, 500, nnz=7.5, labels_per_point=19.03),
     ],
 )
-def test_means_are_those_asked_for(shape: SparseShape) -> None:
+def test_means_are_those_requested(shape: SparseShape) -> None:
     data = make_sparse(shape)
     assert data.features.nnz / shape.points == pytest.approx(shape.nnz, rel=0.02)
     assert data.labels.nnz / shape.points == pytest.approx(shape.labels_per_point, rel=0.02)

@@ -177,7 +177,7 @@ def test_word2vec_is_the_same_with_the_same_seed_and_after_json():
     np.testing.assert_array_equal(back.transform(texts).toarray(), rows[0])
 
 
-def test_word2vec_says_what_it_lacks(monkeypatch):
+def test_word2vec_names_the_missing_package(monkeypatch):
     with pytest.raises(InputError, match="lower min_count"):
         WordVectors().fit(["rare words"])
     with pytest.raises(ParameterError, match="epochs=0"):

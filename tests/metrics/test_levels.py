@@ -114,7 +114,7 @@ def test_ancestors_count_in_hierarchical_f1_and_brands_do_not():
     assert found["hierarchical"]["F1"] == pytest.approx(40.0)
 
 
-def test_exact_paths_are_whole_and_asked_for():
+def test_exact_paths_are_whole_and_optional():
     truth = matrix(["a", "a1", "a11"], ["a", "a1"], ["b"], ["brand: x"])
     chosen = matrix(["a", "a1", "a11"], ["a", "a1", "a11"], ["b", "brand: x"], ["brand: x"])
     assert path_figures(chosen, truth, LEVELS)["exact path"] == pytest.approx(200 / 3)
@@ -139,7 +139,7 @@ def test_a_threshold_chooses_any_number_of_labels():
     assert names_of(above_threshold(scores, 0.5, len(NAMES))) == [{"a", "a1"}, set()]
 
 
-def test_evaluate_levels_says_how_labels_were_chosen():
+def test_evaluate_levels_reports_how_labels_were_chosen():
     scores = ranked({"a": 0.9, "a1": 0.6, "a2": 0.55}, {"b": 0.8, "brand: y": 0.9})
     truth = matrix(["a", "a1"], ["b", "brand: y"])
     by_path = evaluate_levels(scores, truth, np.ones(8), LEVELS, single_path=True)

@@ -100,7 +100,7 @@ def test_what_is_in_the_cache_is_not_said_to_compile(tmp_path):
     assert outputs == [f"{COMPILING}\n", ""]
 
 
-def test_training_from_python_shows_progress_when_asked(capsys):
+def test_training_from_python_shows_progress_on_request(capsys):
     rows = [{"text": "ripe apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}] * 4
     ls.train(rows, method="knn")
     assert capsys.readouterr().err == ""

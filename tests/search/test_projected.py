@@ -29,7 +29,7 @@ def found_by(index, queries, k=5):
     return np.mean([len(set(a) & set(b)) / k for a, b in zip(best, labels, strict=True)])
 
 
-def test_the_recall_asked_for_is_reached_on_new_queries(data):
+def test_the_requested_recall_is_reached_on_new_queries(data):
     vectors, tuning, queries = data
     index = build_index(vectors, kind="projected", recall=0.99, queries=tuning)
     assert index.recall >= 0.99

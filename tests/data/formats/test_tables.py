@@ -61,7 +61,7 @@ def of_names(dataset: Dataset) -> list[list[str]]:
 @pytest.mark.parametrize(
     "name", ["t.jsonl", "t.jsonl.gz", "t.csv", "t.csv.gz", "t.tsv", "t.parquet", "strange.name"]
 )
-def test_every_format_says_the_same(tmp_path: Path, name: str) -> None:
+def test_every_format_gives_the_same(tmp_path: Path, name: str) -> None:
     path = write_rows(tmp_path / name.replace("strange.name", "t.jsonl"), ROWS)
     path = path.rename(tmp_path / name)
     dataset = read(path)

@@ -161,7 +161,7 @@ XC_ERRORS = {
 
 
 @pytest.mark.parametrize("case", XC_ERRORS)
-def test_an_error_says_what_and_where(put: Put, case: str) -> None:
+def test_an_error_names_what_and_where(put: Put, case: str) -> None:
     text, line, column, message = XC_ERRORS[case]
     path = put(text)
     with pytest.raises(DataError, match=message) as caught:
@@ -175,7 +175,7 @@ def test_an_error_says_what_and_where(put: Put, case: str) -> None:
 @pytest.mark.usefixtures("tiny_blocks")
 @pytest.mark.parametrize("case", XC_ERRORS)
 def test_places_do_not_depend_on_blocks(put: Put, case: str) -> None:
-    test_an_error_says_what_and_where(put, case)
+    test_an_error_names_what_and_where(put, case)
 
 
 def test_files_that_cannot_be_read(put: Put, tmp_path: Path) -> None:

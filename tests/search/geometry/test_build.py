@@ -68,7 +68,7 @@ def test_a_query_alone_and_in_a_batch_and_after_saving_gets_the_same(geometry, k
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
+def test_cells_reach_the_requested_recall_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0)
     tuning, held_out = cloud(geometry, 300, 1), cloud(geometry, 300, 2)
     index = build_neighbours(points, geometry, kind="cells", cells=40, queries=tuning, k=10)
@@ -81,7 +81,7 @@ def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_codes_reach_the_recall_asked_for_on_other_queries(geometry):
+def test_codes_reach_the_requested_recall_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0, dim=12)
     tuning, held_out = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
     index = build_neighbours(points, geometry, kind="codes", queries=tuning, k=10)

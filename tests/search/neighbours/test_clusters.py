@@ -44,7 +44,7 @@ def test_clusters_that_do_not_fit_are_refused(vectors):
             restore_neighbours(vectors, {**state, name: wrong})
 
 
-def test_a_cluster_index_knows_its_settings(vectors):
+def test_a_cluster_index_has_its_settings(vectors):
     index = ClusterIndex.build(vectors, 11, seed=0)
     index.set_probes(40)
     assert index.settings == {"clusters": 11, "probes": 11}
