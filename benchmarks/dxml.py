@@ -1,11 +1,11 @@
 """DXML on real data beside `knn`, its ablations, `partial_fit`, and search at Amazon-670K's size.
 
     python benchmarks/dxml.py accuracy FOLDER... [--splits N] [--settings NAME,...]
-    python benchmarks/dxml.py more FOLDER        half at first, the rest by partial_fit
+    python benchmarks/dxml.py more FOLDER        half by fit, the rest by partial_fit
     python benchmarks/dxml.py search [--examples N] [--dim N]
 
-Each writes benchmarks/results/dxml-PART.json and a table beside it. FOLDER holds train and test
-files; --splits averages over so many columns of a split file (mean and spread).
+Each part writes benchmarks/results/dxml-PART.json and a table beside it. FOLDER contains train and
+test files; --splits averages over the first N columns of a split file (mean and deviation).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "five-learners": {"ensemble": 5},
     "linear": {"hidden": ()},
     "paper": PAPER,
-    "paper-adam": {**PAPER, "optimiser": "adam", "lr": 0.005, "epochs": None},
+    "paper-adam": {**PAPER, "optimiser": "adam", "lr": 0.005, "epochs": "auto"},
     "paper-linear": {**PAPER, "hidden": ()},
     "paper-taxonomy": {
         **PAPER,
         "optimiser": "adam",
         "lr": 0.005,
-        "epochs": None,
+        "epochs": "auto",
         "graph": "taxonomy",
     },
 }
@@ -92,12 +92,12 @@ def accuracy(folders: list[Path], n_splits: int, names: list[str]) -> None:
 
 
 def more(folder: Path) -> None:
-    """All at once; half; half and then the rest by partial_fit."""
+    """Measure training on all examples, on the first half, and then on the rest by partial_fit."""
     train, test = read_split(folder)
     X, X_test = features(train, test)
     Y, half = train.labels, X.shape[0] // 2
 
-    def judge(name: str, model: DXML, seconds: float) -> None:
+    def record(name: str, model: DXML, seconds: float) -> None:
         found = evaluate(model.predict(X_test, 5), test.labels, Y, bands=False)
         row = {"set": folder.name, "entrant": name, **{key: found[key] for key in COLUMNS}}
         keep("dxml-more", [{**row, "train_s": seconds}], ("set", "entrant"))
@@ -106,14 +106,14 @@ def more(folder: Path) -> None:
         start = time.perf_counter()
         return step(), time.perf_counter() - start
 
-    judge("all at once", *timed(lambda: DXML().fit(X, Y)))
+    record("all at once", *timed(lambda: DXML().fit(X, Y)))
     first, seconds = timed(lambda: DXML().fit(X[:half], Y[:half]))
-    judge("first half", first, seconds)
-    judge("and the rest", *timed(lambda: first.partial_fit(X[half:], Y[half:])))
+    record("first half", first, seconds)
+    record("and the rest", *timed(lambda: first.partial_fit(X[half:], Y[half:])))
 
 
 def search(n_examples: int, dim: int) -> None:
-    """Milliseconds for 20 neighbours of one query, on points around centres."""
+    """Measure milliseconds per query for 20 neighbours, on random points around centres."""
     rng = np.random.default_rng(0)
 
     def unit(rows: np.ndarray) -> np.ndarray:
@@ -125,19 +125,19 @@ def search(n_examples: int, dim: int) -> None:
         noise = unit(rng.standard_normal((count, dim), dtype=np.float32))
         return unit(centres[rng.integers(len(centres), size=count)] + noise)
 
-    vectors, tuning, judged = drawn(n_examples), drawn(500), drawn(200)
-    wanted = ExactIndex(vectors).search(judged, 20)[1][:, -1:]
+    vectors, tuning, queries = drawn(n_examples), drawn(500), drawn(200)
+    true = ExactIndex(vectors).search(queries, 20)[1][:, -1:]
     for kind in ("exact", "clusters", "quantised"):
         start = time.perf_counter()
         index = build_neighbours(vectors, 20, kind=kind, recall=0.99, queries=tuning)
         build = time.perf_counter() - start
-        index.search(judged[:1], 20)
+        index.search(queries[:1], 20)
         spent, found = [], []
-        for row in range(len(judged)):
+        for row in range(len(queries)):
             start = time.perf_counter()
-            found.append(index.search(judged[row : row + 1], 20)[1][0])
+            found.append(index.search(queries[row : row + 1], 20)[1][0])
             spent.append(1e3 * (time.perf_counter() - start))
-        recall = float((np.stack(found) >= wanted).mean())
+        recall = float((np.stack(found) >= true).mean())
         settings = ", ".join(f"{name} {value}" for name, value in index.settings.items())
         row = {"set": f"{n_examples:,} x {dim}", "entrant": kind, "settings": settings}
         row |= {"ms": float(np.median(spent)), "recall@20": recall, "build_s": build}

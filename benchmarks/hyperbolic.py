@@ -1,14 +1,14 @@
-"""Hyperbolic against flat space, the shape of the learned space, and what a learner costs.
+"""Hyperbolic against Euclidean space, the shape of the learned space, and the cost of a learner.
 
     python benchmarks/hyperbolic.py tables FOLDER... [--rows N]   dimensions x learners x geometry
                                     [--dims N...] [--learners N...]
-    python benchmarks/hyperbolic.py shape FOLDER [--dim N]        norms, depths, taxonomy rebuilt
+    python benchmarks/hyperbolic.py shape FOLDER [--dim N]        norms, depths, taxonomy edges
     python benchmarks/hyperbolic.py bits FOLDER [--rows N]        float16 and 8-bit points
 
-Both geometries get the same care: for every set, dimension and geometry, alpha and then the number
-of epochs are chosen on a cut of the training data by one learner out of the same grid. Each part
-writes benchmarks/results/hyperbolic-PART.json and a table beside it; what is in there for other
-sets or dimensions stays, and tables that are there already are not made again.
+Both geometries are tuned alike: for every set, dimension and geometry, alpha and then the number of
+epochs are chosen from the same grid with one learner, on held-out training examples. Each part
+writes benchmarks/results/hyperbolic-PART.json and a table beside it; rows of other sets or
+dimensions are kept, and rows of tables that are there already are not measured again.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from labelspace.search.geometry.points import ExactNeighbours
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 DIMS, LEARNERS, GEOMETRIES = (5, 10, 25, 50), (1, 3, 6, 9, 15), ("hyperbolic", "euclidean")
 ALPHAS, EPOCHS = (5.0, 10.0, 20.0, 40.0), (5, 15)
-MOST_TESTED = 5000
+MAX_TESTED = 5000
 
 
 def load(folder: Path, rows: int | None) -> tuple[Any, Dataset, Any, Any]:
-    """Features and data: a random sample of the training rows where asked for, and test rows."""
+    """Return features and data: `rows` random training examples or all, and test examples."""
     train, test = read_split(folder)
     pipeline = pipeline_for(train, "tfidf")
     X, X_test = pipeline.fit_transform(train), pipeline.transform(test)
     rng = np.random.default_rng(0)
     chosen = rng.permutation(X.shape[0])[:rows]
-    tested = rng.permutation(X_test.shape[0])[:MOST_TESTED]
+    tested = rng.permutation(X_test.shape[0])[:MAX_TESTED]
     return X[chosen], train, X_test[tested], (train.labels[chosen], test.labels[tested])
 
 
@@ -55,7 +55,7 @@ def figures(model: Hyperbolic, X: Any, Y: Any, Y_train: Any) -> dict[str, float]
 
 
 def first(model: Hyperbolic, count: int) -> Hyperbolic:
-    """The model with its first learners alone."""
+    """Return the model with its first learners alone."""
     fewer = copy.copy(model)
     for name in ("spaces_", "points_", "indexes_", "label_indexes_"):
         setattr(fewer, name, getattr(model, name)[:count])
@@ -93,31 +93,31 @@ def tables(folders: list[Path], rows: int | None, dims: list[int], learners: lis
             keep("hyperbolic-tables", found, ("set", "rows", "dim", "geometry"))
 
 
-def rebuilt(points: np.ndarray, taxonomy: Any, seen: np.ndarray, geometry: str) -> float:
-    """Mean average precision of a label's parents and children among its nearest labels.
+def rebuilt(points: np.ndarray, taxonomy: Any, occurs: np.ndarray, geometry: str) -> float:
+    """Return the mean average precision of a label's parents and children among its nearest labels.
 
-    As Nickel & Kiela report, over at most 2,000 labels that occur and have such kin.
+    As in Nickel & Kiela, over at most 2,000 labels that occur and have a parent or child.
     """
-    kin: dict[int, set[int]] = {}
+    related: dict[int, set[int]] = {}
     for child, parent in taxonomy_edges(taxonomy):
-        if seen[child] and seen[parent]:
-            kin.setdefault(int(child), set()).add(int(parent))
-            kin.setdefault(int(parent), set()).add(int(child))
-    order = np.random.default_rng(0).permutation(sorted(kin))[:2000]
-    known = np.flatnonzero(seen)
+        if occurs[child] and occurs[parent]:
+            related.setdefault(int(child), set()).add(int(parent))
+            related.setdefault(int(parent), set()).add(int(child))
+    order = np.random.default_rng(0).permutation(sorted(related))[:2000]
+    known = np.flatnonzero(occurs)
     index = ExactNeighbours(points[known], geometry)
     precisions = []
     near, _ = index.search(points[order], min(1000, len(known)))
     for label, ids in zip(order, near, strict=True):
         ranked = [known[i] for i in ids if known[i] != label]
-        hits = np.array([other in kin[label] for other in ranked])
+        hits = np.array([other in related[label] for other in ranked])
         at = np.flatnonzero(hits)
-        precisions.append(((np.arange(len(at)) + 1) / (at + 1)).sum() / len(kin[label]))
+        precisions.append(((np.arange(len(at)) + 1) / (at + 1)).sum() / len(related[label]))
     return float(np.mean(precisions))
 
 
 def taxonomy_edges(taxonomy: Any) -> np.ndarray:
-    """(edges, 2) child and parent, of edges between labels."""
+    """Return child and parent, (edges, 2), of the edges between labels."""
     return taxonomy.edges[(taxonomy.edges < taxonomy.n_labels).all(axis=1)]
 
 
@@ -145,7 +145,7 @@ def spearman(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def bits(folder: Path, rows: int | None) -> None:
-    """What shorter points cost in precision, and a learner in megabytes and milliseconds."""
+    """Measure precision with shorter points, and megabytes and milliseconds per learner."""
     X, _, X_test, (Y, Y_test) = load(folder, rows)
     model = Hyperbolic(dim=50, ensemble=3).fit(X, Y)
     learner = sum(a.nbytes for a in first(model, 1).state().values()) / 1e6
@@ -167,7 +167,13 @@ def bits(folder: Path, rows: int | None) -> None:
         row = figures(shorter, X_test, Y_test, Y)
         each = 1e3 * (time.perf_counter() - start) / X_test.shape[0]
         found.append(
-            {"set": folder.name, "points": kind, **row, "ms, exact": each, "MB a learner": learner}
+            {
+                "set": folder.name,
+                "points": kind,
+                **row,
+                "ms, exact": each,
+                "MB per learner": learner,
+            }
         )
     keep("hyperbolic-bits", found, ("set",))
 
@@ -177,9 +183,13 @@ def main() -> None:
     parser.add_argument("part", choices=["tables", "shape", "bits"])
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--rows", type=int, help="training rows; all by default")
-    parser.add_argument("--dim", type=int, default=10, help="of the space whose shape is looked at")
-    parser.add_argument("--dims", type=int, nargs="+", default=DIMS, help="of the tables")
-    parser.add_argument("--learners", type=int, nargs="+", default=LEARNERS, help="of the tables")
+    parser.add_argument("--dim", type=int, default=10, help="dimension of the part shape")
+    parser.add_argument(
+        "--dims", type=int, nargs="+", default=DIMS, help="dimensions of the tables"
+    )
+    parser.add_argument(
+        "--learners", type=int, nargs="+", default=LEARNERS, help="ensembles of the tables"
+    )
     options = parser.parse_args()
     if options.part == "tables":
         tables(options.folders, options.rows, options.dims, options.learners)

@@ -2,11 +2,11 @@
 
     python benchmarks/lorentz.py [--points N] [--dim N] [--neighbours N] [--out FOLDER]
 
-Points lie in clusters whose centres spread over the ball, as trained examples do: frequent kinds
-near the centre, rare ones near the rim. Exact search is a compiled scan, and a float64 matrix
-product in blocks by numpy; the quicker one counts. Cells are as many as in the paper (one per 3,000
-points), and finer. Recall is measured on queries that nothing was tuned on, each search on the same
-batch of queries and one query at a time. Writes benchmarks/results/lorentz.json and lorentz.md.
+Points are drawn around centres at all distances from the centre of the ball. Exact search is a
+compiled scan, and a float64 matrix product in blocks by numpy; ratios are to the faster one. There
+is one cell per 3,000 points as in the paper, or one per 300. Recall is measured on queries that
+nothing was tuned on; each search gets the same queries, in one batch and one at a time. Writes
+benchmarks/results/lorentz.json and lorentz.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Search = Callable[[np.ndarray], object]
 
 
 def ball(n: int, centres: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Points around centres: a Gaussian step in the tangent space, then into the ball."""
+    """Return points around centres: Gaussian in the tangent space at 0, mapped into the ball."""
     dim = centres.shape[1]
     chosen = centres[rng.integers(len(centres), size=n)]
     free = chosen + 0.3 * rng.standard_normal((n, dim), np.float32) / np.sqrt(dim)
@@ -42,14 +42,14 @@ def ball(n: int, centres: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def kind_centres(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
-    """Centres in all directions at hyperbolic norms from 0.2 to 5 (twice the tangent length)."""
+    """Return tangent vectors in all directions, for hyperbolic norms from 0.2 to 5."""
     directions = rng.standard_normal((n, dim), np.float32)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return directions * rng.uniform(0.1, 2.5, (n, 1)).astype(np.float32)
 
 
 def by_matrix_product(points: np.ndarray, k: int) -> Search:
-    """numpy's exact search: the Lorentz lift in float64, in blocks, argpartition."""
+    """Return exact search by numpy: matrix products in float64, in blocks, and argpartition."""
     double = points.astype(np.float64)
     squares = np.einsum("ij,ij->i", double, double)
     weights = 1.0 / (1.0 - squares)
@@ -125,7 +125,7 @@ def report(result: dict[str, Any]) -> str:
         "",
         f"{result['points']:,} points of dimension {result['dim']}, the nearest"
         f" {result['neighbours']}; milliseconds per query on {result['cores']} cores, in a batch of"
-        f" {BATCH} and alone; the ratio is the quickest exact time over it.",
+        f" {BATCH} and alone; the ratio is the time of the faster exact search over it.",
         "",
         "| search | batch ms | ratio | single ms | ratio | recall | probes | build s |",
         "|---|---|---|---|---|---|---|---|",

@@ -1,13 +1,12 @@
-"""Label trees: which one classifies best, and what a tree costs as labels grow.
+"""Label trees: accuracy by kind of tree, and cost by number of labels.
 
     python benchmarks/trees.py compare FOLDER... [--cut] [--rows N]
     python benchmarks/trees.py grow [--labels N,N,...] [--points N]
 
-`compare` trains `hierarchicalxc` (one tree, logistic loss) on each kind of tree and
-measures on the test file, or with --cut on a tenth of the training file. A tree by taxonomy needs a
-hierarchy.tsv. `grow` makes synthetic data with more and more labels and reports time to build and
-train, nodes opened and milliseconds per example. Both write benchmarks/results/trees-*.json and
-trees-*.md.
+`compare` fits `hierarchicalxc` (one tree, logistic loss) on each kind of tree and evaluates it on
+the test file, or with --cut on a held-out tenth of the training file. The tree of a taxonomy needs
+hierarchy.tsv. `grow` generates synthetic data with more and more labels and reports training time,
+nodes expanded and milliseconds per example. Both write benchmarks/results/trees-*.json and .md.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 
 
 def measured(model: HierarchicalXC, train: tuple[Any, Any], test: tuple[Any, Any], **options: Any):
-    """Fit and predict; accuracy, shape of the tree and costs."""
+    """Fit and predict; return accuracy, the size of the tree, times and bytes."""
     start = time.perf_counter()
     model.fit(*train, **options)
     train_s = time.perf_counter() - start
-    model.predict(test[0][:10], 5)  # compiled by now
+    model.predict(test[0][:10], 5)  # so that loops are compiled
     start = time.perf_counter()
     ranking = model.predict(test[0], 5)
     ms = 1000 * (time.perf_counter() - start) / test[0].shape[0]
@@ -91,11 +90,14 @@ def main() -> None:
     of_trees = commands.add_parser("compare", help="kinds of trees on data sets")
     of_trees.add_argument("folders", nargs="+", type=Path)
     of_trees.add_argument("--cut", action="store_true", help="a tenth of the training file as test")
-    of_trees.add_argument("--rows", type=int, help="training examples at most")
-    of_sizes = commands.add_parser("grow", help="cost as labels grow")
+    of_trees.add_argument("--rows", type=int, help="most training examples to use")
+    of_sizes = commands.add_parser("grow", help="cost by number of labels")
     of_sizes.add_argument("--labels", default="1000,10000,100000,1000000")
     of_sizes.add_argument(
-        "--points", type=int, default=100_000, help="at least; else one per label"
+        "--points",
+        type=int,
+        default=100_000,
+        help="least number of examples (else one per label)",
     )
     options = parser.parse_args()
     if options.command == "compare":

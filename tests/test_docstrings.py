@@ -10,6 +10,12 @@ import pytest
 MODULES = [
     "labelspace.errors",
     "labelspace.labels.propensity",
+    "labelspace.methods.baselines",
+    "labelspace.methods.fusion.method",
+    "labelspace.methods.hierarchicalxc.method",
+    "labelspace.methods.knn",
+    "labelspace.methods.linear",
+    "labelspace.methods.registry",
     "labelspace.metrics.ranking",
     "labelspace.metrics.reliability",
     "labelspace.metrics.thresholds",

@@ -1,9 +1,9 @@
-"""What training costs: `python benchmarks/glas/cost.py`.
+"""Time and memory of training GLaS: `python benchmarks/glas/cost.py`.
 
-First, seconds a batch as dimension and non-zeros grow over two decades of their product; then the
-GFLOP/s of a whole step against what the machine's matrix product gives in the same run. With
---amazon: one epoch at Amazon-670K's shape (490K points, 136K features, 670K labels, 76 non-zeros,
-dimension 512) with its peak memory.
+Measures milliseconds per batch as dimension and non-zeros grow over two decades of their product,
+and the GFLOP/s of a whole step beside those of a matrix product in the same run. With --amazon:
+one epoch at Amazon-670K's shape (490K points, 136K features, 670K labels, 76 non-zeros, dimension
+512) with its peak memory.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def main() -> None:
 
 
 def gemm() -> float:
-    """float32 GFLOP/s of the product that scores a batch."""
+    """Return the float32 GFLOP/s of the matrix product that scores a batch."""
     z, V = torch.randn(BATCH, 512), torch.randn(4096, 512)
     seconds = shortest(lambda: z @ V.T)
     return round(2e-9 * BATCH * 4096 * 512 / seconds, 1)
 
 
 def growth(dim: int, nnz: int) -> dict[str, Any]:
-    """The sparse layer forward, backward and update on one batch."""
+    """Measure forward, backward and update of the sparse layer on one batch."""
     rng = np.random.default_rng(0)
     indices = rng.integers(0, FEATURES, BATCH * nnz).astype(np.int32)
     indptr = np.arange(0, BATCH * nnz + 1, nnz, dtype=np.int32)
@@ -80,7 +80,7 @@ def growth(dim: int, nnz: int) -> dict[str, Any]:
 
 
 def whole_step() -> dict[str, Any]:
-    """Epochs of GLaS on synthetic data: seconds a batch, and the arithmetic it stands for."""
+    """Measure an epoch of GLaS on synthetic data: milliseconds per batch and GFLOP/s."""
     points = 20_000
     data = make_sparse(replace(AMAZON_670K, points=points, labels=50_000), seed=0)
     params = {"dim": 512, "epochs": 1, "validation": 0.0, "neighbours": 0, "lam": 0.0}
@@ -97,6 +97,7 @@ def whole_step() -> dict[str, Any]:
 
 
 def one_epoch() -> dict[str, Any]:
+    """Measure an epoch at the shape of Amazon-670K."""
     data = make_sparse(AMAZON_670K, seed=0)
     before = peak_mb()
     model = GLaS(dim=512, epochs=1, validation=0.0, neighbours=0)
@@ -108,15 +109,15 @@ class Stop(Callback):
     """Ends a run after its first epoch, before the index is built."""
 
     def on_start(self, run: Trainer) -> None:  # noqa: ARG002
-        self.began = time.perf_counter()
+        self.start = time.perf_counter()
 
     def on_epoch(self, run: Trainer) -> None:  # noqa: ARG002
-        self.seconds = time.perf_counter() - self.began
+        self.seconds = time.perf_counter() - self.start
         raise StopIteration
 
 
 def epoch_of(model: GLaS, data: Dataset) -> float:
-    """Seconds that an epoch takes, without what comes before and after it."""
+    """Return the seconds of one epoch, without initialisation and search index."""
     stop = Stop()
     with suppress(StopIteration):
         model.fit(data.features, data.labels, callbacks=[stop])
@@ -124,10 +125,12 @@ def epoch_of(model: GLaS, data: Dataset) -> float:
 
 
 def peak_mb() -> int:
+    """Return the peak memory of this process."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def shortest(work: Any, times: int = 5) -> float:
+    """Return the seconds of the quickest of several calls, after one that is not measured."""
     work()
     found = []
     for _ in range(times):

@@ -1,9 +1,10 @@
 """The GLaS paper's findings on real sets: `python benchmarks/glas/findings.py FOLDER...`.
 
-One change at a time from the paper's setting: regulariser, lambda, keep probability rho, dimension,
-linear or ReLU, each with precision on training and on test data (the generalisation gap). Training
-rows are cut to --rows (a seeded sample), so that all settings together take minutes; absolute
-figures are therefore below those of whole sets. No votes of neighbours: the paper's model alone.
+Changes one parameter at a time from the paper's setting: regulariser, lambda, keep probability rho,
+dimension, linear or ReLU, and measures precision on training and on test data (the generalisation
+gap). Training data are a seeded sample of --rows examples, so that all settings together take
+minutes; absolute figures are therefore below those of whole sets. Neighbours do not vote, as in the
+paper.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from labelspace.search.index import InnerProductIndex
 RESULTS = Path(__file__).resolve().parent
 COLUMNS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 
-# The paper's: in-batch negatives, label vectors of length 1, no prior. Its margin loss is a sum
-# over negatives, beside which these weights are nothing; the softmax is of their size.
+# The paper's: in-batch negatives, label vectors of length 1, no prior. The weights of regularisers
+# are negligible beside its margin loss, a sum over negatives, but not beside a softmax.
 PAPER = {
     "loss": "softmax",
     "negatives": "in-batch",
@@ -62,14 +63,14 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
 
 
 class Exact(GLaS):
-    """GLaS without an index, whose building would take longer than training on so few rows."""
+    """GLaS with exact search: tuning an index takes longer than training on so few rows."""
 
-    def build_index(
+    def _build_index(
         self,
         queries: np.ndarray | None,  # noqa: ARG002
-        recall: float | None = None,  # noqa: ARG002
+        at_least: InnerProductIndex | None = None,  # noqa: ARG002
     ) -> InnerProductIndex:
-        return ExactIndex(self._search_vectors())
+        return ExactIndex(self.space_.search_vectors())
 
 
 def main() -> None:
@@ -87,15 +88,16 @@ def main() -> None:
         print(table, flush=True)
 
 
-def measure(folder: Path, most: int, epochs: int) -> list[dict[str, Any]]:
+def measure(folder: Path, n_rows: int, epochs: int) -> list[dict[str, Any]]:
+    """Return the metrics of every setting on the set in a folder."""
     train, test = read_split(folder)
     pipeline = pipeline_for(train, "tfidf")
     X, X_test = pipeline.fit_transform(train), pipeline.transform(test)
     rng = np.random.default_rng(0)
-    kept = np.sort(rng.permutation(X.shape[0])[:most])
+    kept = np.sort(rng.permutation(X.shape[0])[:n_rows])
     X, Y = X[kept], train.labels[kept]
-    asked = np.sort(rng.permutation(X_test.shape[0])[:5000])
-    X_test, Y_test = X_test[asked], test.labels[asked]
+    tested = np.sort(rng.permutation(X_test.shape[0])[:5000])
+    X_test, Y_test = X_test[tested], test.labels[tested]
     done: dict[str, dict[str, Any]] = {}
     rows = []
     for change, settings in CHANGES.items():
@@ -114,11 +116,13 @@ def measure(folder: Path, most: int, epochs: int) -> list[dict[str, Any]]:
 
 
 def scores(model: GLaS, X: Any, Y: Any, Y_train: Any) -> dict[str, float]:
+    """Return the metrics of a model, rounded."""
     found = evaluate(model.predict(X, 5), Y, Y_train, bands=False)
     return {column: round(found[column], 2) for column in COLUMNS}
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as a Markdown table."""
     head = ("change", "setting", *COLUMNS, "train P@1", "gap P@1")
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:

@@ -16,6 +16,7 @@ from labelspace._core import compiled as _compiled
 from labelspace._version import __version__ as __version__
 
 _compiled.choose_folder()
+_compiled.remove_outdated(str(_Path(__file__).parent))
 
 
 def _public_names() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Networks at the nodes of a tree: against dense numpy, slopes by differences, what they learn."""
+"""Networks at the nodes of a tree: forward pass, gradients by differences, what they fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.sparse import random as random_matrix
 
 import labelspace._core.threads
 from labelspace.classifiers.tree_edges import reached
-from labelspace.classifiers.tree_networks import _add_slopes, _fresh, train_networks
+from labelspace.classifiers.tree_networks import _add_gradients, _fresh, train_networks
 from labelspace.classifiers.tree_search import Classifiers, Search, find_labels
 from labelspace.classifiers.tree_weights import NO_EDGE_WEIGHTS
 from labelspace.errors import ParameterError
@@ -23,7 +23,7 @@ CODE, WIDTH = 6, 5
 
 
 def bushy_tree(rng, n_labels=9):
-    """Root, three inner nodes, labels below these."""
+    """Return a tree of a root, three inner nodes and labels below these."""
     homes = 1 + np.concatenate([[0, 1, 2], rng.integers(0, 3, n_labels - 3)])
     parent = np.concatenate([[-1, 0, 0, 0], homes])
     label = np.concatenate([np.full(4, -1), rng.permutation(n_labels)])
@@ -39,7 +39,7 @@ def fresh(rng, tree):
 
 
 def margins_of(networks, tree, X, node):
-    """Of a node's children, (examples, children), in float64."""
+    """Return the margins of a node's children in float64, an array (examples, children)."""
     dense = np.hstack([X.toarray(), np.ones((X.shape[0], 1))])
     active = np.maximum(dense @ networks.hidden[networks.number[node]].astype(np.float64), 0)
     outputs = networks.outputs[list(tree.children(node))].astype(np.float64)
@@ -48,7 +48,7 @@ def margins_of(networks, tree, X, node):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from([0, 1]))
-def test_search_scores_are_a_dense_forward_pass(seed, hinge, kind):
+def test_search_scores_equal_a_dense_forward_pass(seed, hinge, kind):
     rng = np.random.default_rng(seed)
     tree = bushy_tree(rng)
     networks = fresh(rng, tree)
@@ -76,7 +76,7 @@ def mean_loss(networks, tree, X, targets, node, hinge):
 
 @pytest.mark.parametrize("hinge", [False, True])
 @pytest.mark.parametrize("node", [0, 2])
-def test_slopes_are_those_of_the_loss(hinge, node):
+def test_gradients_equal_finite_differences_of_the_loss(hinge, node):
     rng = np.random.default_rng(8)
     tree = bushy_tree(rng)
     networks = fresh(rng, tree)
@@ -87,10 +87,10 @@ def test_slopes_are_those_of_the_loss(hinge, node):
     paths = csr_matrix(reach.T)
     first, last = tree.first_child[node : node + 2]
     hidden, outputs = networks.hidden[networks.number[node]], networks.outputs[first:last]
-    slopes = np.zeros_like(hidden), np.zeros_like(outputs)
-    _add_slopes(
+    gradients = np.zeros_like(hidden), np.zeros_like(outputs)
+    _add_gradients(
         *((X.indptr, X.indices, X.data), (paths.indptr, paths.indices), batch),
-        *(first, hidden, outputs, slopes, hinge),
+        *(first, hidden, outputs, gradients, hinge),
     )
     targets = reach[first:last].toarray().T[batch]
 
@@ -98,7 +98,7 @@ def test_slopes_are_those_of_the_loss(hinge, node):
         return mean_loss(networks, tree, X[batch], targets, node, hinge)
 
     step = 1e-3
-    for weights, slope in zip((hidden, outputs), slopes, strict=True):
+    for weights, gradient in zip((hidden, outputs), gradients, strict=True):
         for place in np.ndindex(weights.shape):
             before = weights[place]
             weights[place] = before + step
@@ -107,11 +107,11 @@ def test_slopes_are_those_of_the_loss(hinge, node):
             below = loss()
             weights[place] = before
             # float32 weights: the distance between the two is not quite twice the step.
-            assert slope[place] == pytest.approx((above - below) / (2 * step), abs=6e-3)
+            assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=6e-3)
 
 
 def exclusive_or(n=400, seed=0):
-    """Label 0 where exactly one of two bits is set, label 1 elsewhere, as one-hot pairs."""
+    """Return two bits as one-hot pairs, with label 0 where exactly one is set, else label 1."""
     bits = np.random.default_rng(seed).integers(0, 2, (n, 2))
     X = np.eye(2, dtype=np.float32)[bits].reshape(n, 4)
     Y = np.eye(2, dtype=np.float32)[(bits[:, 0] == bits[:, 1]).astype(int)]
@@ -130,7 +130,7 @@ def test_a_network_learns_exclusive_or_and_a_linear_classifier_does_not(loss):
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_planted_labels_are_learned_by_networks_in_every_search(search):
+def test_networks_predict_planted_labels_with_every_search(search):
     X, Y = planted(400, n_features=60, n_labels=20, seed=3)
     model = HierarchicalXC(
         inputs="code", layers=(40,), node_hidden=16, search=search, leaf_size=4, fanout=3
@@ -154,6 +154,6 @@ def test_threads_do_not_change_the_weights_and_seeds_do(monkeypatch):
 
 
 @pytest.mark.parametrize("inputs", ["raw", "both"])
-def test_networks_want_a_code(inputs):
+def test_networks_need_a_code(inputs):
     with pytest.raises(ParameterError, match=r"node_hidden=8.*inputs=code"):
         HierarchicalXC(inputs=inputs, node_hidden=8).check_parameters()

@@ -97,7 +97,7 @@ def test_tables_are_printed_for_people(shop, model, command):
 
 def test_json_everywhere(shop, model, command):
     info = json.loads(command("info", model, "--json")[1])
-    assert info["method"] == "fusion@1"
+    assert info["method"] == "fusion@2"
     assert info["data"]["points"] == 60
     assert {m["name"] for m in json.loads(command("methods", "--json")[1])} >= {"knn", "random"}
     assert json.loads(command("methods", "knn", "--json")[1])[0]["name"] == "neighbours"

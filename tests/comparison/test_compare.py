@@ -91,7 +91,7 @@ def test_an_entrant_that_fails_does_not_cost_the_others(data):
     ]
     report = compare(*data, failing)
     one, two, three, fine = report["entrants"]
-    assert "TypeError" in one["error"]
+    assert "no knn parameter" in one["error"]
     assert two["name"] == "knn"
     assert two["params"] == {"neighbours": 0}
     assert "neighbours=0" in two["error"]

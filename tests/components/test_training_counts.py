@@ -7,10 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from labelspace.components.training_counts import (
-    MANY_LABELS,
     TrainingCounts,
     default_batch_size,
-    default_dimension,
+    default_damping,
 )
 
 
@@ -18,14 +17,7 @@ from labelspace.components.training_counts import (
     ("n", "size"), [(1, 32), (5119, 32), (10_240, 64), (81_919, 256), (81_920, 512), (10**7, 512)]
 )
 def test_batches_are_powers_of_two_that_leave_an_epoch_enough_steps(n, size):
-    assert default_batch_size(None, n) == size
-    assert default_batch_size(7, n) == 7
-
-
-def test_many_labels_get_more_dimensions():
-    assert default_dimension(None, MANY_LABELS) == 512
-    assert default_dimension(None, MANY_LABELS + 1) == 1024
-    assert default_dimension(16, MANY_LABELS + 1) == 16
+    assert default_batch_size(n) == size
 
 
 def counts(features, labels):
@@ -37,14 +29,15 @@ def test_rare_features_are_damped_by_the_root_of_their_examples():
     np.testing.assert_allclose(found, [0.25, 0.5, 1.0, 1.0])
     assert found.dtype == np.float32
     assert counts([0, 3], [5]).row_lr_scale(0.0) is None
-    assert counts([0, 3], [0, 0]).row_lr_scale(None) is None  # no labels: nothing to go by
+    assert counts([0, 3], [5]).row_lr_scale(None) is None
 
 
 def test_damping_follows_the_mean_examples_of_labels_that_occur():
-    assert counts([1], [10, 30, 0]).default_damping() == pytest.approx(60)
-    assert counts([1], [100, 100]).default_damping() == pytest.approx(600)
-    assert counts([1], [10, 30, 0]).default_damping(few_undamped=True) == pytest.approx(24)
-    assert counts([1], [100]).default_damping(few_undamped=True) == pytest.approx(600)
+    assert default_damping(40, 2) == pytest.approx(60)
+    assert default_damping(200, 2) == pytest.approx(600)
+    assert default_damping(40, 2, few_undamped=True) == pytest.approx(24)
+    assert default_damping(100, 1, few_undamped=True) == pytest.approx(600)
+    assert default_damping(0, 0) == 0
 
 
 def test_further_examples_and_labels_are_added():

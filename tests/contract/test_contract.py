@@ -1,4 +1,4 @@
-"""Every registered method keeps the same promises; a new one is picked up by itself."""
+"""The contract that every registered method keeps. A new method is tested without further lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.toy import Toy
 
 register(Toy)
 
-# Settings that keep training short; the promises are the same for all settings.
+# Parameters that keep training short; the contract is the same for all parameters.
 SMALL: dict[str, dict[str, object]] = {
     "dxml": {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32, "ensemble": 1},
     "fusion": {"members": "knn,linear", "validation": 0.3},
@@ -66,7 +66,7 @@ def test_parameters_are_keyword_only_stored_and_described(method):
     method.check_parameters()
 
 
-def test_clone_has_the_same_parameters_and_nothing_learned(method, data):
+def test_a_clone_has_the_same_parameters_and_is_not_fitted(method, data):
     method.set_params(seed=3)
     copy = clone(method.fit(*data))
     assert copy.get_params() == method.get_params()
@@ -74,18 +74,18 @@ def test_clone_has_the_same_parameters_and_nothing_learned(method, data):
         copy.predict(data[0], 3)
 
 
-def test_a_parameter_out_of_range_is_named(method, data):
+def test_the_error_names_a_parameter_out_of_range(method, data):
     with pytest.raises(ParameterError, match=r"seed=-1"):
         method.set_params(seed=-1).fit(*data)
 
 
-def test_an_unknown_parameter_is_named(method):
+def test_the_error_names_an_unknown_parameter(method):
     with pytest.raises(ParameterError, match=r"sed.*seed"):
         method.create(sed=1)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_no_numbers_are_refused(method, data, bad):
+def test_nan_and_infinity_are_refused(method, data, bad):
     X, Y = data
     broken = X.copy()
     broken.data[3] = bad
@@ -95,7 +95,7 @@ def test_values_that_are_no_numbers_are_refused(method, data, bad):
         method.fit(X, Y).predict(broken, 3)
 
 
-def test_shapes_that_do_not_fit_are_refused(method, data):
+def test_mismatched_shapes_are_refused(method, data):
     X, Y = data
     with pytest.raises(InputError, match="rows"):
         method.fit(X, Y[:-1])
@@ -109,7 +109,7 @@ def test_shapes_that_do_not_fit_are_refused(method, data):
         method.predict(X, 0)
 
 
-def test_the_input_is_left_as_it_was(method, data):
+def test_the_input_is_not_changed(method, data):
     X, Y = data
     before = X.copy(), Y.copy()
     method.fit(X, Y).predict(X, 3)
@@ -117,7 +117,7 @@ def test_the_input_is_left_as_it_was(method, data):
     assert (before[1] != Y).nnz == 0
 
 
-def test_same_seed_same_bits(method, data):
+def test_the_same_seed_gives_the_same_bits(method, data):
     assert same_state(clone(method).fit(*data), clone(method).fit(*data))
 
 
@@ -137,7 +137,7 @@ def test_scores_are_probabilities_in_falling_order_without_repeats(method, data)
         assert (scores[len(given) :] == 0).all()
 
 
-def test_batch_is_one_by_one(method, data):
+def test_a_row_alone_ranks_as_in_a_batch(method, data):
     X, Y = data
     method.fit(X, Y)
     together = method.predict(X[:40], 4)
@@ -145,7 +145,7 @@ def test_batch_is_one_by_one(method, data):
         assert same(method.predict(X[row], 4), together.take(np.array([row])))
 
 
-def test_save_and_load_change_nothing(method, data, tmp_path):
+def test_a_loaded_model_has_the_same_state_and_rankings(method, data, tmp_path):
     X, Y = data
     names = [f"label {i}" for i in range(Y.shape[1])]
     Tagger(FeaturePipeline(None, n_numeric=X.shape[1]), method.fit(X, Y), names).save(
@@ -166,14 +166,14 @@ def test_more_labels_wanted_than_there_are(method, data):
     assert (ranking.labels[:, Y.shape[1] :] == -1).all()
 
 
-def test_a_label_without_examples_does_no_harm(method, data):
+def test_a_label_without_examples_is_allowed(method, data):
     X, Y = data
     assert Y[:, -1].nnz == 0  # planted so
     ranking = method.fit(X, Y).predict(X, 3)
     assert (ranking.labels[:, 0] >= 0).all()
 
 
-def test_rows_without_features_or_labels(method, data):
+def test_rows_without_features_or_labels_are_allowed(method, data):
     X, Y = data
     X = vstack([X, csr_matrix((3, X.shape[1]), dtype=np.float32)]).tocsr()
     Y = vstack([Y, csr_matrix((3, Y.shape[1]), dtype=np.float32)]).tocsr()
@@ -183,26 +183,27 @@ def test_rows_without_features_or_labels(method, data):
     assert len(method.predict(X[:0], 3)) == 0
 
 
-def answers(method, X):
+def has_finite_scores(method, X):
+    """Return whether `predict` ranks all rows with finite scores."""
     ranking = method.predict(X, 3)
     return bool(np.isfinite(ranking.scores).all()) and len(ranking) == X.shape[0]
 
 
-def test_a_handful_of_rows_is_enough(method, data):
+def test_one_to_six_rows_are_enough(method, data):
     X, Y = data
     for n in range(1, 7):
-        assert answers(clone(method).fit(X[:n], Y[:n]), X[:9])
+        assert has_finite_scores(clone(method).fit(X[:n], Y[:n]), X[:9])
 
 
 def test_most_rows_may_be_without_labels(method, data):
     X, Y = data
     few = Y[:70].toarray()  # two whole batches, and some rows more
     few[3:] = 0
-    assert answers(clone(method).fit(X[:70], few), X[:9])
+    assert has_finite_scores(clone(method).fit(X[:70], few), X[:9])
     for row in (0, 7):
         alone = np.zeros((8, Y.shape[1]), np.float32)
         alone[row, 2] = 1
-        assert answers(clone(method).fit(X[:8], alone), X[:9])
+        assert has_finite_scores(clone(method).fit(X[:8], alone), X[:9])
 
 
 def test_data_without_any_label_are_refused(method, data):
@@ -214,7 +215,7 @@ def test_data_without_any_label_are_refused(method, data):
 def test_held_out_examples_may_be_none_or_lack_the_last_labels(method, data):
     X, Y = data
     for valid in ((X[:0], Y[:0]), (X[80:], csr_matrix((40, Y.shape[1]))), (X[80:], Y[80:, :7])):
-        assert answers(clone(method).fit(X[:80], Y[:80], valid=valid), X[:9])
+        assert has_finite_scores(clone(method).fit(X[:80], Y[:80], valid=valid), X[:9])
     padded = Y[80:].toarray()
     padded[:, 7:] = 0
     narrow = clone(method).fit(X[:80], Y[:80], valid=(X[80:], Y[80:, :7]))
@@ -242,7 +243,7 @@ def test_columns_out_of_range_are_refused(method, data, place):
         method.fit(X, labels)
 
 
-def test_numbers_of_numpy_are_parameters_as_pythons_are(method, data):
+def test_numpy_numbers_are_allowed_as_parameters(method, data):
     plain = {name: value for name, value in method.get_params().items() if value is not None}
     numbers = {
         name: np.array([value])[0]
@@ -255,14 +256,14 @@ def test_numbers_of_numpy_are_parameters_as_pythons_are(method, data):
     assert same(given.predict(data[0], np.int64(3)), method.predict(data[0], 3))
 
 
-def test_a_k_that_is_no_count_is_refused(method, data):
+def test_k_must_be_a_positive_integer(method, data):
     method.fit(*data)
     for k in (2.5, "5", None, True, 0, -1):
         with pytest.raises(ParameterError, match=r"k=.*at least 1"):
             method.predict(data[0], k)
 
 
-def test_a_failed_fit_leaves_nothing_to_predict_with(method, data, monkeypatch):
+def test_a_failed_fit_leaves_the_method_unfitted(method, data, monkeypatch):
     X, Y = data
     method.fit(X, Y)
 
@@ -276,7 +277,7 @@ def test_a_failed_fit_leaves_nothing_to_predict_with(method, data, monkeypatch):
     with pytest.raises(NotFittedError):
         method.predict(X, 3)
     monkeypatch.undo()
-    assert answers(method.fit(X, Y), X)
+    assert has_finite_scores(method.fit(X, Y), X)
 
 
 def test_dense_input_ranks_like_sparse_input(method, data):
@@ -287,7 +288,7 @@ def test_dense_input_ranks_like_sparse_input(method, data):
     np.testing.assert_allclose(sparse.scores, dense.scores, atol=1e-6)
 
 
-def test_stored_zeros_mean_nothing(method, data):
+def test_explicit_zeros_change_nothing(method, data):
     X, Y = data
     n, width = X.shape
     every_cell = np.tile(np.arange(width), n), np.arange(n + 1) * width
@@ -298,7 +299,7 @@ def test_stored_zeros_mean_nothing(method, data):
 
 
 class StopAfter(Callback):
-    """A user who presses Ctrl-C after some batches."""
+    """Interrupts after some batches, as Ctrl-C does."""
 
     def __init__(self, batches):
         self.left = batches
@@ -322,7 +323,7 @@ def test_interrupt_and_resume_reach_the_same_bits(method, data, tmp_path):
 
 
 class StopAtTheEnd(Callback):
-    """A user who presses Ctrl-C when the last epoch is over, or while classifiers are trained."""
+    """Interrupts after the last epoch, or while classifiers are trained."""
 
     def on_end(self, run):  # noqa: ARG002
         raise KeyboardInterrupt
@@ -341,7 +342,7 @@ class Counted(Callback):
         self.batches += 1
 
 
-def test_what_is_trained_before_an_interrupt_is_not_trained_again(method, data, tmp_path):
+def test_finished_training_is_not_repeated_after_an_interrupt(method, data, tmp_path):
     alone = clone(method).fit(*data)
     checkpoint, counted = Checkpoint(tmp_path), Counted()
     try:
@@ -350,21 +351,21 @@ def test_what_is_trained_before_an_interrupt_is_not_trained_again(method, data, 
         checkpoint.keep()
         assert list(tmp_path.rglob("*.safetensors"))
     else:
-        return  # it is trained in no time, and tells nothing
+        return  # the method reports no progress, as training takes no time
     resumed = clone(method).fit(*data, callbacks=[Checkpoint(tmp_path, resume=True), counted])
     assert same_state(resumed, alone)
     assert counted.batches == 0
 
 
 def more_data():
-    """Examples of labels known before, then as many of which each carries a new label too."""
+    """Return examples with 11 labels, and others with 14 of which 3 are new."""
     X, Y = planted(400, n_labels=14, seed=2)
     new = np.asarray(Y[:, 11:].sum(axis=1)).ravel() > 0
     known = np.flatnonzero(~new)
     return (X[known], Y[known, :11]), (X[200:], Y[200:])
 
 
-def test_more_examples_and_labels(method):
+def test_partial_fit_adds_examples_and_labels(method):
     (X, Y), (X_more, Y_more) = more_data()
     if not method.can_update:
         with pytest.raises(UnsupportedError, match=method.name):
@@ -386,9 +387,9 @@ def test_more_examples_and_labels(method):
     assert same_state(again.partial_fit(X_more, Y_more), method)
 
 
-def test_a_model_that_learned_more_is_saved_and_learns_more_again(method, tmp_path):
+def test_an_updated_model_is_saved_loaded_and_updated_again(method, tmp_path):
     if not method.can_update:
-        pytest.skip(f"{method.name} cannot learn more")
+        pytest.skip(f"{method.name} cannot be updated")
     (X, Y), (X_more, Y_more) = more_data()
     names = [f"label {i}" for i in range(14)]
     half = X_more.shape[0] // 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import labelspace
+from labelspace._core import compiled
 
 CODE = """
 import numpy as np
@@ -77,3 +78,25 @@ def test_where_there_is_a_folder_nothing_is_set():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     writable = os.access(Path(labelspace.__file__).parent, os.W_OK)
     assert done.stdout == f"{not writable}\n" or not writable
+
+
+def test_loops_older_than_their_source_are_removed_once_per_version(tmp_path):
+    cache = tmp_path / "inner" / "__pycache__"
+    cache.mkdir(parents=True)
+    (tmp_path / "__pycache__").mkdir()
+    (cache.parent / "loops.py").touch()
+    (tmp_path / "_version.py").touch()
+    names = ("loops.old-1.py311.nbi", "loops.new-9.py311.nbi", "gone.any-1.py311.nbi", "other.pyc")
+    for name in names:
+        (cache / name).touch()
+    os.utime(cache.parent / "loops.py", (1000, 1000))
+    os.utime(cache / names[0], (999, 999))
+    os.utime(cache / names[1], (1001, 1001))
+    compiled.remove_outdated(str(tmp_path))
+    assert sorted(path.name for path in cache.iterdir()) == sorted(names[1:])
+    os.utime(cache / names[1], (999, 999))
+    compiled.remove_outdated(str(tmp_path))  # the version is the same
+    assert (cache / names[1]).exists()
+    os.utime(tmp_path / "_version.py", (2**32, 2**32))
+    compiled.remove_outdated(str(tmp_path))
+    assert not (cache / names[1]).exists()

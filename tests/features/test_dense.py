@@ -9,11 +9,11 @@ import pytest
 from safetensors.numpy import save_file
 from scipy.sparse import csr_matrix
 
-from labelspace import KNN
 from labelspace.data.dataset import Dataset
 from labelspace.errors import InputError, MissingExtraError, NotFittedError, ParameterError
 from labelspace.features import FeaturePipeline, StaticVectors, WordVectors, cache
 from labelspace.features.dense import TokenTable
+from labelspace.methods.knn import KNN
 from labelspace.model import tagger
 
 tokenizers = pytest.importorskip("tokenizers")

@@ -1,13 +1,15 @@
-"""DeepWalk: nodes that belong together lie together, the same bits every time, nothing printed."""
+"""DeepWalk: nodes of a group are similar, the same seed gives the same bits, nothing is printed."""
 
 from __future__ import annotations
 
+import doctest
 import logging
 
 import numpy as np
 import pytest
 from scipy.sparse import block_diag, csr_matrix
 
+from labelspace.labels import deepwalk as module
 from labelspace.labels.deepwalk import deepwalk
 
 
@@ -27,7 +29,7 @@ def vectors(two_groups):
     return deepwalk(two_groups, 16, walks=40, length=10)
 
 
-def test_groups_lie_together(vectors):
+def test_vectors_are_similar_within_groups(vectors):
     similarity = vectors[:20] @ vectors[:20].T
     within = similarity[:10, :10].mean() + similarity[10:, 10:].mean()
     across = 2 * similarity[:10, 10:].mean()
@@ -38,18 +40,13 @@ def test_every_node_has_a_vector_of_length_1(vectors):
     assert vectors.shape == (22, 16)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
-    assert vectors[20] @ vectors[21] < 0.9  # nodes without edges are told apart
+    assert vectors[20] @ vectors[21] < 0.9  # nodes without edges differ
 
 
 def test_same_seed_same_bits(two_groups, vectors):
     np.testing.assert_array_equal(vectors, deepwalk(two_groups, 16, walks=40, length=10))
     other = deepwalk(two_groups, 16, walks=40, length=10, seed=1)
     assert not np.array_equal(vectors, other)
-
-
-def test_all_cores_learn_the_same_groups(two_groups):
-    found = deepwalk(two_groups, 16, walks=40, length=10, deterministic=False)
-    assert (found[:10] @ found[:10].T).mean() > (found[:10] @ found[10:20].T).mean() + 0.25
 
 
 def test_a_graph_without_edges():
@@ -62,3 +59,9 @@ def test_nothing_is_printed(two_groups, capfd, caplog):
         deepwalk(two_groups, 4, walks=2, length=5)
     assert caplog.records == []
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_examples_in_docstrings_run():
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,4 +1,4 @@
-"""Baselines: what chance and frequency give."""
+"""Random labels: consistent in k, and uniform at every rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_random_labels_for_a_smaller_k_are_the_first_of_those_for_a_larger_one()
         np.testing.assert_array_equal(best.scores, most.scores[:, :k])
 
 
-def test_random_labels_are_as_likely_at_every_rank():
+def test_random_labels_are_uniform_at_every_rank():
     X, Y = planted(4000, seed=1)
     ranked = Random().fit(X, Y).predict(X, 12).labels
     shares = np.stack([np.bincount(column, minlength=12) for column in ranked.T]) / len(ranked)

@@ -1,4 +1,4 @@
-"""What is declared of methods is what their classes do, and is known without importing them."""
+"""Descriptions of methods match the classes, and need no import of these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labelspace.methods.knn import KNN
 
 
 @pytest.mark.parametrize("name", registry.method_names())
-def test_what_is_declared_is_what_the_class_does(name):
+def test_the_description_matches_the_class(name):
     found = describe(name)
     assert replace(found, extra=None, package=None) == Description.of(registry.method_class(name))
     assert (found.extra is None) == (found.package is None)
@@ -28,6 +28,7 @@ def test_capabilities_are_declared_where_they_are_implemented(name):
     assert cls.has_space == (cls.label_vectors_ is not Method.label_vectors_)
     assert cls.can_update == (cls._partial_fit is not Method._partial_fit)
     assert cls.can_rerank == (cls._rerank is not Method._rerank)
+    assert cls.can_compare_labels == (cls.similar_labels is not Method.similar_labels)
 
 
 def test_methods_with_a_capability_are_those_installed(monkeypatch):
@@ -60,7 +61,7 @@ for name in method_names():
     assert set(ended.stdout.split()) == needing
 
 
-def test_a_method_from_outside_is_described_by_its_class(monkeypatch):
+def test_a_registered_method_is_described_by_its_class(monkeypatch):
     class Mine(KNN):
         name = "mine"
         summary = "my own"

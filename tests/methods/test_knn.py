@@ -1,4 +1,4 @@
-"""k-nearest neighbours against scikit-learn's brute force and a vote written out."""
+"""k-nearest neighbours compared with scikit-learn's brute force."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_votes_of_exact_cosine_neighbours(power, signed):
     np.testing.assert_allclose(found.scores, expected, atol=1e-5)
 
 
-def test_common_features_are_not_compared_and_training_data_stay_as_they_are():
+def test_common_features_are_ignored_and_training_data_are_not_changed():
     rng = np.random.default_rng(0)
     words = random(200, 60, 0.1, format="csr", random_state=0, dtype=np.float32)
     dense = rng.standard_normal((200, 8)).astype(np.float32)
-    # Both parts of length 1, as features side by side are: cosines of words alone are halved.
+    # Both parts have length 1, as combined features have: cosines of words alone are halved.
     X = hstack([normalize(words), csr_matrix(normalize(dense))], "csr")
     X = X[np.diff(words.indptr) > 0]
     before = X.copy()
@@ -46,20 +46,20 @@ def test_common_features_are_not_compared_and_training_data_stay_as_they_are():
     assert not np.allclose(found.scores, KNN().fit(X, Y).predict(X, 5).scores, atol=1e-5)
 
 
-def test_an_example_like_no_other_gets_no_label():
+def test_an_example_without_common_features_gets_no_label():
     X = csr_matrix(np.eye(3, dtype=np.float32))
     ranking = KNN().fit(X[:2], csr_matrix(np.eye(2))).predict(X[2], 2)
     assert ranking.labels.tolist() == [[-1, -1]]
 
 
-def test_opposite_features_cancel_without_harm():
-    # Sums that return to exactly zero must not be counted twice.
+def test_similarities_that_cancel_are_counted_once():
+    # The partial sum of the first example returns to exactly zero.
     X = csr_matrix(np.array([[1, -1], [1, 1]], np.float32))
     found = KNN(neighbours=2).fit(X, csr_matrix(np.eye(2))).predict(np.array([[1.0, 1.0]]), 2)
     assert found.labels.tolist() == [[1, -1]]
 
 
-def test_it_stands_far_above_the_floors():
+def test_it_ranks_far_better_than_the_baselines():
     X, Y = planted(400, seed=3)
     train, test = slice(0, 300), slice(300, 400)
     p1 = {
@@ -76,7 +76,7 @@ def test_most_common_ranks_by_frequency_with_ties_to_the_smaller_id():
     np.testing.assert_allclose(ranking.scores[0], [1, 2 / 3, 1 / 3, 1 / 3], rtol=1e-6)
 
 
-def test_random_draws_every_label_about_equally_often():
+def test_random_labels_are_uniform():
     X = csr_matrix(np.arange(1, 2001, dtype=np.float32)[:, None])
     ranking = Random().fit(X, csr_matrix(np.ones((2000, 10)))).predict(X, 1)
     counts = np.bincount(ranking.labels.ravel(), minlength=10)

@@ -1,4 +1,4 @@
-"""Names of methods, and what is said where an extra is missing."""
+"""Names of methods, and the error where an extra is missing."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from labelspace.errors import UnknownMethodError
 from labelspace.methods.registry import method_class, method_names
 
 
-def test_every_name_leads_to_its_class():
+def test_every_name_has_its_class():
     for name in method_names():
         assert method_class(name).name == name
 
 
-def test_an_unknown_name_gets_the_nearest():
+def test_the_error_for_an_unknown_name_suggests_the_nearest():
     with pytest.raises(UnknownMethodError, match="did you mean 'knn'"):
         method_class("knnn")
 
 
 @pytest.mark.parametrize("name", [None, 5, ["knn"]])
-def test_what_is_no_name_is_told_the_names(name):
+def test_the_error_for_a_value_that_is_no_name_lists_the_names(name):
     with pytest.raises(UnknownMethodError, match=r"expected a name; there are: .*knn"):
         method_class(name)
 
 
-def test_without_torch_a_sentence_names_the_extra():
+def test_without_torch_the_error_names_the_extra():
     code = (
         "import sys\n"
         "class NoTorch:\n"

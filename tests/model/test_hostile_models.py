@@ -156,7 +156,7 @@ def put(name, place, value):
         ("hierarchicalxc", "0.features", 0, -5),
         ("hierarchicalxc", "0.cells", 1, -(2**30)),
         ("dxml", "Y.indices", 0, 2**30),
-        ("dxml", "rule", 0, 0.0),
+        ("dxml", "vote", 0, 0.0),
         ("hyperbolic", "Y.indices", 0, 2**30),
         ("hyperbolic", "0.points", (0, 0), np.inf),
         ("treespace", "nodes.edges", (0, 1), 10**6),
@@ -190,15 +190,25 @@ def test_values_that_would_have_loops_read_and_write_anywhere(changed, method, n
         ("hierarchicalxc", {"node_hidden": 5}),
     ],
 )
-@pytest.mark.parametrize("places", [("resolved",), ("parameters", "resolved")])
-def test_parameters_out_of_range(changed, method, parameters, places):
-    def change(header):
-        for place in places:
-            header[place].update(parameters)
-
-    copy = changed(method, header=change)
+def test_parameters_out_of_range(changed, method, parameters):
+    copy = changed(method, header=lambda header: header["resolved"].update(parameters))
     with pytest.raises(ModelFormatError, match="copy"):
         load(copy)
+
+
+@pytest.mark.parametrize("part", ["parameters", "resolved"])
+@pytest.mark.parametrize("damage", [{"neighbours": 0}, {"nonsense": 1}, {"seed": [1]}])
+def test_parameters_that_are_none(changed, part, damage):
+    copy = changed("knn", header=lambda header: header[part].update(damage))
+    with pytest.raises(ModelFormatError, match="copy"):
+        load(copy)
+
+
+def test_resolved_parameters_that_are_missing(changed):
+    for damage in ({}, None, []):
+        copy = changed("knn", header=lambda header, damage=damage: header.update(resolved=damage))
+        with pytest.raises(ModelFormatError, match="copy"):
+            load(copy)
 
 
 @pytest.mark.parametrize("method", METHODS)

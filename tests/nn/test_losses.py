@@ -186,7 +186,7 @@ def test_mining_all_negatives_is_the_margin_loss() -> None:
 def test_binary_loss_does_not_depend_on_its_blocks(monkeypatch) -> None:
     case = Case("mixed", seed=3)
     whole = value_and_gradient(LOSSES["binary, weighted"][0], case, case.logits)
-    monkeypatch.setattr(losses, "CELLS_AT_A_TIME", 2 * CANDIDATES + 1)
+    monkeypatch.setattr(losses, "BLOCK_CELLS", 2 * CANDIDATES + 1)
     blocks = value_and_gradient(LOSSES["binary, weighted"][0], case, case.logits)
     torch.testing.assert_close(blocks, whole)
 
@@ -230,7 +230,7 @@ def test_a_batch_without_candidates_has_no_loss() -> None:
         loss.backward()
 
 
-@pytest.mark.parametrize("n", [losses.SHARED_OUT + 777, 7 * losses.SHARED_OUT + 777])
+@pytest.mark.parametrize("n", [losses.THREADED + 777, 7 * losses.THREADED + 777])
 @pytest.mark.parametrize("function", [losses.softplus_of, losses.sigmoid_of, torch.exp])
 def test_functions_in_pieces_are_the_same_on_any_number_of_threads(function, n) -> None:
     values = torch.linspace(-20.0, 5.0, n)

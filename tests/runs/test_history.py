@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix, identity
 from sklearn.base import clone
 
 from labelspace.engine import LocalEngine
-from labelspace.methods.dxml.voting import Rule, Voters
+from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.registry import method_class
 from labelspace.metrics.ranking import evaluate
@@ -93,14 +93,14 @@ def test_learners_in_a_row_have_one_history_that_a_checkpoint_keeps(tmp_path):
 @pytest.mark.parametrize("ensemble", [1, 2])
 def test_members_of_fusion_keep_their_own(ensemble, tmp_path, monkeypatch):
     from labelspace.methods.fusion.method import Fusion
-    from labelspace.methods.fusion.plan import steps
+    from labelspace.methods.fusion.plan import plan_members
 
     few = [
-        step._replace(settings={**step.settings, **METHODS.get(step.name, {})})
-        for step in steps("glas,knn,hyperbolic", None)
+        member._replace(parameters={**member.parameters, **METHODS.get(member.method, {})})
+        for member in plan_members("glas,knn,hyperbolic", None)
     ]
-    monkeypatch.setattr("labelspace.methods.fusion.method.plans", lambda *_: [few])
-    # Copies side by side in this process, where the start of workers is not waited for.
+    monkeypatch.setattr("labelspace.methods.fusion.method.candidate_plans", lambda *_: [few])
+    # Copies are fitted in this process, which saves the start of workers.
     monkeypatch.setattr("labelspace.methods.fusion.method.LocalEngine", lambda: LocalEngine(1))
     X, Y = planted(150)
     model = Fusion(members="glas,knn,hyperbolic", ensemble=ensemble)
@@ -175,14 +175,14 @@ def test_an_example_does_not_vote_for_itself():
     points = [unit_array(np.random.default_rng(n).random((60, 5), np.float32)) for n in range(2)]
     points = [np.vstack([p, p[:1].repeat(3, axis=0)]) for p in points]  # many equally near
     Y = csr_matrix(np.vstack([Y.toarray(), Y[:3].toarray()]))
-    rule = Rule(neighbours=4)
+    params = VoteParameters(neighbours=4)
     rows = np.array([0, 7, 31, 59, 62])
-    found = Voters.exact(points, Y, rule).rank_own(rows, 3)
+    found = NeighbourVote.exact(points, Y, params).rank_own(rows, 3)
     for place, row in enumerate(rows[1:4], 1):
         others = np.delete(np.arange(len(Y.toarray())), row)
-        without = Voters.exact([p[others] for p in points], Y[others], rule)
-        near, similarity = without.find([p[[row]] for p in points], None, 4)
-        labels, shares = without.votes(near, similarity, rule, 3)
+        without = NeighbourVote.exact([p[others] for p in points], Y[others], params)
+        near, similarity = without.search([p[[row]] for p in points], None, 4)
+        labels, shares = without.votes(near, similarity, params, 3)
         np.testing.assert_array_equal(found.labels[place], labels[0])
         np.testing.assert_allclose(found.scores[place], shares[0], rtol=1e-6)
     # Labels that do not depend on the features are not found again by their own example.

@@ -1,4 +1,4 @@
-"""A small method that really trains through the Trainer, to put the training path under test."""
+"""A small method that is trained by the Trainer, to test all that training does."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Toy(Method):
 
     def _fit(self, data):
         X, Y = as_csr(data.X), data.Y
-        rows, held = split_rows(X.shape[0], 0.1, self.seed)
+        rows, held = split_rows(X.shape[0], 0.1, self.params_.seed)
         weight = torch.zeros(X.shape[1], Y.shape[1], requires_grad=True)
         bias = torch.zeros(Y.shape[1], requires_grad=True)
 
         def loss(batch):
             x = torch.from_numpy(X[rows[batch.rows]].toarray())
-            x = x * torch.bernoulli(torch.full_like(x, 0.8), generator=batch.torch_generator())
+            x = x * torch.from_numpy(batch.rng.random(x.shape) < 0.8)
             y = torch.from_numpy(Y[rows[batch.rows]].toarray())
             return torch.nn.functional.binary_cross_entropy_with_logits(x @ weight + bias, y)
 
@@ -42,10 +42,11 @@ class Toy(Method):
             return evaluate(self._predict(X[held], 1), Y[held], Y, ks=(1,))["P@1"]
 
         trainer = Trainer(
-            epochs=self.epochs, batch_size=32, seed=self.seed, schedule="cosine", warmup=0.1,
-            patience=3, callbacks=data.callbacks, identity=data.identity,
+            epochs=self.params_.epochs, batch_size=32, seed=self.params_.seed,
+            schedule="linear", warmup=0.1, patience=3,
+            callbacks=data.callbacks, identity=data.identity,
         )  # fmt: skip
-        adam = TorchOptimiser(torch.optim.Adam([weight, bias], lr=self.lr))
+        adam = TorchOptimiser(torch.optim.Adam([weight, bias], lr=self.params_.lr))
         self.history_ = trainer.run(
             TrainingTask(
                 {"weight": weight, "bias": bias}, loss, adam, score if Y[held].nnz else None
@@ -57,7 +58,7 @@ class Toy(Method):
     def _predict(self, X, k):
         X = as_csr(X)
         best = Ranking.empty(X.shape[0], k)
-        for row in range(X.shape[0]):  # one by one: BLAS rounds a batch otherwise
+        for row in range(X.shape[0]):  # BLAS rounds batches of other sizes in other ways
             logits = np.asarray(X[row] @ self.weight_).ravel() + self.bias_
             best.labels[row] = np.argsort(-logits, kind="stable")[:k]
             best.scores[row] = 1 / (1 + np.exp(-logits[best.labels[row]]))
@@ -71,4 +72,4 @@ class Toy(Method):
 
     @classmethod
     def memory(cls, shape, params):  # noqa: ARG003
-        return {"weights": 4 * 4 * shape.features * shape.labels}
+        return {"weights and biases": 4 * 4 * (shape.features + 1) * shape.labels}

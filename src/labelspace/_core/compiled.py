@@ -27,6 +27,39 @@ def choose_folder() -> None:
         sys.modules["numba.core.config"].CACHE_DIR = folder  # type: ignore[attr-defined]
 
 
+def remove_outdated(package: str) -> None:
+    """Delete compiled loops below a package that are older than their sources, once per upgrade.
+
+    numba would compile them again, but first it unpickles their signatures, which fails if these
+    name a class that an upgrade has removed.
+    """
+    marker = os.path.join(package, "__pycache__", "compiled-loops-checked")
+    try:
+        if os.stat(marker).st_mtime >= os.stat(os.path.join(package, "_version.py")).st_mtime:
+            return
+    except FileNotFoundError:
+        pass
+    try:
+        _remove_outdated(package)
+        with open(marker, "w"):
+            pass
+    except OSError:
+        return  # read-only, or another process does the same: numba reports what matters
+
+
+def _remove_outdated(package: str) -> None:
+    for folder, folders, _ in os.walk(package):
+        if "__pycache__" not in folders:
+            continue
+        folders.remove("__pycache__")
+        for entry in os.scandir(os.path.join(folder, "__pycache__")):
+            source = os.path.join(folder, entry.name.partition(".")[0] + ".py")
+            if not (entry.name.endswith(".nbi") and os.path.exists(source)):
+                continue
+            if os.stat(source).st_mtime > entry.stat().st_mtime:
+                os.unlink(entry.path)
+
+
 def _user_cache() -> str:
     """Return the folder that numba takes in the user's home."""
     if sys.platform == "darwin":

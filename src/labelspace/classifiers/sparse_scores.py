@@ -1,10 +1,9 @@
-"""Scores of labels whose weights are sparse, in compiled loops, example by example.
+"""Scores of labels with sparse weights, in compiled loops over the examples.
 
-Examples are brought to length 1 on the way. All labels are scored by feature (`best`): the labels a
-feature speaks for are listed with it, or stand in an array where it speaks for a good part of them,
-and a short list by label (`scores_of`): each candidate's
-weights meet the example, spread out; where they are many, or examples few, the example's features
-are looked up among them.
+Examples are scaled to length 1 in the loop. `best` scores all labels, through lists of labels by
+feature, or an array where a good part of all weights is not zero. `scores_of` scores short lists of
+candidates: the weights of a candidate are multiplied by the example as a dense vector, or, where
+weights are many or examples few, the features of the example are looked up in the weights.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 
-_SPREAD = 8  # examples from which it pays to have a place for each feature
-_MANY = 8  # weights for each feature of an example, from which looking up is quicker than reading
+_MIN_DENSE = 8  # examples from which a dense vector pays
+_MANY = 8  # weights per feature of the example, above which looking features up is faster
 
 
 def best(
@@ -26,21 +25,30 @@ def best(
     postings: csr_matrix | np.ndarray,
     offsets: np.ndarray,
     k: int,
-    floor: float = -np.inf,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k labels of largest X @ postings + offsets above the floor, and these values.
+    """Return the k labels with the largest scores X @ postings + offsets, and the scores.
 
-    X         rows of any length, each divided by it here
-    postings  (features, labels), sparse or an array with the same outcome; offsets (labels,)
+    Parameters
+    ----------
+    X : csr_matrix of shape (n, n_features)
+        Rows are scaled to length 1 here.
+    postings : csr_matrix or ndarray of shape (n_features, n_labels)
+        Weights; both forms give the same bits.
+    offsets : ndarray of shape (n_labels,)
+        A label whose offset is -inf is left out.
+    k : int
 
-    Rows with fewer are padded by -1 and -inf.
+    Returns
+    -------
+    labels, scores : ndarray of shape (n, k)
+        Rows with fewer labels are padded with -1 and -inf.
     """
     labels = np.full((X.shape[0], k), -1, np.int64)
     scores = np.full((X.shape[0], k), -np.inf, np.float32)
 
     def block(start: int, stop: int) -> None:
         given = X.indptr[start : stop + 1], X.indices, X.data
-        wanted = offsets, np.float32(floor), labels[start:stop], scores[start:stop]
+        wanted = offsets, labels[start:stop], scores[start:stop]
         if isinstance(postings, np.ndarray):
             _best_of_array(*given, postings, *wanted)
         else:
@@ -51,10 +59,21 @@ def best(
 
 
 def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.ndarray:
-    """<x, w_l> + bias of each example's candidate labels, (n, k); -inf where the label is -1.
+    """Return the scores <x, w_l> + b_l of given labels.
 
-    weights     (labels, features + 1), the last column the bias; indices sorted
-    candidates  (n, k) integers
+    Parameters
+    ----------
+    X : csr_matrix of shape (n, n_features)
+        Rows are scaled to length 1 here.
+    weights : csr_matrix of shape (n_labels, n_features + 1)
+        The last column is the bias; indices are sorted.
+    candidates : ndarray of int of shape (n, k)
+        Labels per row; -1 pads.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        -inf where the label is -1.
     """
     scores = np.full(candidates.shape, -np.inf, np.float32)
     candidates = np.ascontiguousarray(candidates, np.int64)
@@ -72,8 +91,9 @@ def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.
 
 @njit(cache=True, nogil=True)
 def _best(  # type: ignore[no-untyped-def]
-    x_indptr, x_indices, x_data, indptr, indices, data, offsets, floor, labels, scores
+    x_indptr, x_indices, x_data, indptr, indices, data, offsets, labels, scores
 ):
+    """Score all labels by lists of labels per feature."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
         totals[:] = offsets
@@ -82,13 +102,14 @@ def _best(  # type: ignore[no-untyped-def]
             feature, value = x_indices[cell], scale * x_data[cell]
             for posting in range(indptr[feature], indptr[feature + 1]):
                 totals[indices[posting]] += value * data[posting]
-        _keep_above(floor, totals, labels[row], scores[row])
+        _keep_finite(totals, labels[row], scores[row])
 
 
 @njit(cache=True, nogil=True)
 def _best_of_array(  # type: ignore[no-untyped-def]
-    x_indptr, x_indices, x_data, weights, offsets, floor, labels, scores
+    x_indptr, x_indices, x_data, weights, offsets, labels, scores
 ):
+    """Score all labels by an array of weights."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
         totals[:] = offsets
@@ -97,14 +118,15 @@ def _best_of_array(  # type: ignore[no-untyped-def]
             own, value = weights[x_indices[cell]], scale * x_data[cell]
             for label in range(len(totals)):
                 totals[label] += value * own[label]
-        _keep_above(floor, totals, labels[row], scores[row])
+        _keep_finite(totals, labels[row], scores[row])
 
 
 @njit(cache=True, nogil=True)
-def _keep_above(floor, totals, labels, scores):  # type: ignore[no-untyped-def]
+def _keep_finite(totals, labels, scores):  # type: ignore[no-untyped-def]
+    """Keep the best labels whose score is not -inf."""
     filled = 0
     for label in range(len(totals)):
-        if totals[label] > floor:
+        if totals[label] > -np.inf:
             filled = keep_best(totals[label], label, scores, labels, filled)
 
 
@@ -112,14 +134,15 @@ def _keep_above(floor, totals, labels, scores):  # type: ignore[no-untyped-def]
 def _scores_of(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, width, candidates, scores
 ):
-    spread = len(candidates) >= _SPREAD
-    x = np.zeros(width if spread else 0, np.float32)
-    if spread:
+    """Score the candidates of each row of a block."""
+    dense = len(candidates) >= _MIN_DENSE
+    x = np.zeros(width if dense else 0, np.float32)
+    if dense:
         x[width - 1] = 1.0
     for row in range(len(candidates)):
         first, last = x_indptr[row], x_indptr[row + 1]
         scale = inverse_length(x_data, first, last)
-        if spread:
+        if dense:
             for cell in range(first, last):
                 x[x_indices[cell]] = scale * x_data[cell]
         for place in range(candidates.shape[1]):
@@ -128,7 +151,7 @@ def _scores_of(  # type: ignore[no-untyped-def]
                 continue
             start, stop = indptr[label], indptr[label + 1]
             total = np.float32(0.0)
-            if spread and stop - start <= _MANY * (last - first):
+            if dense and stop - start <= _MANY * (last - first):
                 for cell in range(start, stop):
                     total += x[indices[cell]] * data[cell]
             else:
@@ -136,17 +159,17 @@ def _scores_of(  # type: ignore[no-untyped-def]
                     at = _lookup(indices, start, stop, x_indices[cell])
                     if at >= 0:
                         total += scale * x_data[cell] * data[at]
-                if indices[stop - 1] == width - 1:  # last, as above: not a bit may differ
+                if indices[stop - 1] == width - 1:  # last, as above, for the same bits
                     total += data[stop - 1]
             scores[row, place] = total
-        if spread:
+        if dense:
             for cell in range(first, last):
                 x[x_indices[cell]] = 0.0
 
 
 @njit(cache=True, nogil=True)
 def _lookup(indices, start, stop, wanted):  # type: ignore[no-untyped-def]
-    """Where indices[start:stop], sorted, hold what is wanted, or -1."""
+    """Return the position of a value in the sorted indices[start:stop], or -1."""
     low, high = start, stop
     while low < high:
         middle = (low + high) // 2

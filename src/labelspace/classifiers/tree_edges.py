@@ -1,4 +1,8 @@
-"""Every edge of a label tree as a binary problem: of those who reach the parent, who goes on?"""
+"""Linear classifiers of the edges of a label tree, as binary problems.
+
+An example reaches a node if it has a label at or below it. The problem of an edge is: of the
+examples that reach the parent, which reach the child?
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,8 @@ from labelspace.labels.tree import LabelTree
 if TYPE_CHECKING:
     from labelspace.runs.checkpoint_files import Blocks
 
-_SURE = 30.0  # log odds
-CELLS_AT_A_TIME = 1 << 25  # examples of tasks that are solved together, 5 bytes each
+_MAX_LOG_ODDS = 30.0  # of an edge that all examples take
+CELLS_AT_A_TIME = 1 << 25  # training examples of the edges that are solved together, 5 bytes each
 
 
 def train_edges(
@@ -32,12 +36,29 @@ def train_edges(
     progress: Callable[[int], None] | None = None,
     blocks: Callable[[int], Blocks | None] = lambda _: None,
 ) -> csr_matrix:
-    """Weights (nodes, features + 1) of P(node | parent, x); the last column is the bias.
+    """Fit a linear classifier P(node | parent, x) per edge of a tree.
 
-    An example reaches a node if it carries a label below. A node's classifier is trained on the
-    examples that reach its parent, so that none, some or all children of a node may be right.
-    The root's row is empty, as every example is there. `blocks` keeps the weights of the n-th range
-    of nodes as they are done.
+    Parameters
+    ----------
+    X : csr_matrix of shape (n, n_features)
+        Inputs of length 1.
+    Y : csr_matrix of shape (n, n_labels)
+    tree : LabelTree
+    loss : {"logistic", "squared_hinge"}
+    C : float
+        Weight of the losses against the size of the weights.
+    prune : float
+        Weights below this absolute value are set to zero.
+    seed : int
+    progress : callable, optional
+        Called with the number of edges that are done since the last call.
+    blocks : callable, optional
+        Returns where the weights of the n-th range of nodes are kept, for checkpoints.
+
+    Returns
+    -------
+    csr_matrix of shape (n_nodes, n_features + 1)
+        The last column is the bias. The root's row is empty.
     """
     reach = reached(Y, tree)
     parts = [csr_matrix((1, X.shape[1] + 1), dtype=np.float32)]
@@ -54,7 +75,7 @@ def train_edges(
 
 
 def reached(Y: csr_matrix, tree: LabelTree) -> csr_matrix:
-    """(nodes, examples): who has a label at or below each node."""
+    """Return the examples that have a label at or below each node, a matrix (nodes, examples)."""
     lengths = np.zeros(Y.shape[0] + 1, np.int64)
     nodes = np.empty(0, np.int32)
     _climb(Y.indptr, Y.indices, tree.node_of, tree.parent, lengths[1:], nodes)
@@ -67,18 +88,21 @@ def reached(Y: csr_matrix, tree: LabelTree) -> csr_matrix:
 
 
 def edge_tasks(reach: csr_matrix, tree: LabelTree, start: int, stop: int) -> Tasks:
-    """The binary problems of nodes start to stop - 1; nodes that all go on to have no examples."""
+    """Return the binary problems of nodes start to stop - 1.
+
+    A node that all examples of its parent reach has no examples: see `_certain`.
+    """
     counts = np.diff(reach.indptr)
     parents = tree.parent[start:stop]
-    open_ones = counts[start:stop] < counts[parents]
-    indptr = np.concatenate([[0], np.where(open_ones, counts[parents], 0).cumsum()])
+    uncertain = counts[start:stop] < counts[parents]
+    indptr = np.concatenate([[0], np.where(uncertain, counts[parents], 0).cumsum()])
     rows, positive = np.empty(int(indptr[-1]), np.int32), np.zeros(int(indptr[-1]), np.bool_)
     _fill(reach.indptr, reach.indices, tree.parent, start, indptr, rows, positive)
     return Tasks(indptr, rows, positive)
 
 
 def _blocks(tree: LabelTree, counts: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of nodes whose tasks fit into memory together."""
+    """Yield ranges of nodes whose problems have at most CELLS_AT_A_TIME examples together."""
     sizes = np.concatenate([[0], counts[tree.parent[1:]]]).cumsum()
     start = 1
     while start < len(tree):
@@ -89,20 +113,20 @@ def _blocks(tree: LabelTree, counts: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _certain(reach: csr_matrix, tree: LabelTree, width: int, loss: Loss) -> csr_matrix:
-    """Biases of the nodes that all who reach the parent go on to."""
+    """Return the biases of nodes that all examples of the parent reach."""
     counts = np.diff(reach.indptr)
     nodes = 1 + np.flatnonzero(counts[1:] == counts[tree.parent[1:]])
-    # Squared hinge takes them for sure; logistic is as sure as it has examples.
-    sure = np.full(len(nodes), _SURE / HINGE_SLOPE)
-    bias = sure if loss == "squared_hinge" else np.log1p(counts[nodes])
+    # By the squared hinge they are certain; by the logistic loss the more so, the more examples.
+    certain = np.full(len(nodes), _MAX_LOG_ODDS / HINGE_SLOPE)
+    bias = certain if loss == "squared_hinge" else np.log1p(counts[nodes])
     cells = (bias.astype(np.float32), (nodes, np.full(len(nodes), width - 1)))
     return csr_matrix(cells, shape=(len(tree), width))
 
 
 @njit(cache=True, nogil=True)
 def _climb(indptr, indices, node_of, parent, lengths, nodes):  # type: ignore[no-untyped-def]
-    """The nodes each example reaches, every one once; only counted if `nodes` has no room."""
-    last = np.full(len(parent), -1, np.int64)  # the last example that came by
+    """Write the nodes that each example reaches; only count them if `nodes` is empty."""
+    last = np.full(len(parent), -1, np.int64)  # the last example that reached each node
     filled = 0
     for row in range(len(indptr) - 1):
         before = filled
@@ -119,6 +143,7 @@ def _climb(indptr, indices, node_of, parent, lengths, nodes):  # type: ignore[no
 
 @njit(cache=True, nogil=True)
 def _fill(reach_indptr, examples, parent, start, indptr, rows, positive):  # type: ignore[no-untyped-def]
+    """Write the examples of each problem, and whether they are positive."""
     for task in range(len(indptr) - 1):
         if indptr[task] == indptr[task + 1]:
             continue

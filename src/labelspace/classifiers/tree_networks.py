@@ -3,9 +3,9 @@
     margins = V relu(W x + b) + c
 
 minimises the mean loss of the children over the examples that reach the node, plus
-|weights|^2 / (2 C n), which for a linear classifier would be the objective of `dual_descent.py`.
-All nodes are trained by one compiled loop, each by an Adam and a random order of its own, so that
-threads share nothing and their number changes nothing.
+|weights|^2 / (2 C n), which for a linear classifier is the objective of `dual_descent.py`.
+All nodes are trained by one compiled loop, each with Adam and a random order of its own, so that
+threads share nothing and the result does not depend on their number.
 """
 
 from __future__ import annotations
@@ -23,17 +23,23 @@ from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.tree_edges import reached
 from labelspace.labels.tree import LabelTree
 
-PASSES, LEAST_STEPS = 10, 300  # over the examples of a node; more where these are few
-BATCH = 32
-RATE = 0.01  # of Adam at first; falls to zero
+EPOCHS, MIN_STEPS = 10, 300  # per node; more epochs where examples are few
+BATCH = 32  # examples per step
+LR = 0.01  # of Adam; falls to zero linearly
 
 
 class Networks(NamedTuple):
-    """Weights of all networks; the last row or column of each array holds biases.
+    """Weights of all networks of a tree.
 
-    number   (nodes,): which of the networks an inner node has, -1 for leaves
-    hidden   (networks, code + 1, width)
-    outputs  (nodes, width + 1): by child, so that siblings lie side by side; the root has no use
+    Attributes
+    ----------
+    number : ndarray of shape (n_nodes,)
+        Number of an inner node's network; -1 for leaves.
+    hidden : ndarray of shape (n_networks, code + 1, width)
+        Weights of the hidden layers; the biases are last.
+    outputs : ndarray of shape (n_nodes, width + 1)
+        Weights of the output of each child, the bias last, so that siblings are adjacent; the
+        root's row is not used.
     """
 
     number: np.ndarray
@@ -41,14 +47,14 @@ class Networks(NamedTuple):
     outputs: np.ndarray
 
 
-# Of a tree whose edges have linear classifiers.
+# For a tree whose edges have linear classifiers.
 NO_NETWORKS = Networks(
     np.empty(0, np.int32), np.empty((0, 1, 0), np.float32), np.empty((0, 1), np.float32)
 )
 
 
 def check_networks(networks: Networks, tree: LabelTree, width: int) -> None:
-    """Raise ModelFormatError unless all of it fits a tree and inputs of this width."""
+    """Raise ModelFormatError unless the networks match the tree and inputs of this width."""
     number, hidden, outputs = networks
     holds = (
         number.shape == (len(tree),)
@@ -58,7 +64,7 @@ def check_networks(networks: Networks, tree: LabelTree, width: int) -> None:
         and bool((number[~tree.is_leaf] >= 0).all())
         and are_numbers(outputs, len(tree), hidden.shape[2] + 1)
     )
-    expect(holds, "the networks do not fit the label tree")
+    expect(holds, "the networks do not match the label tree")
 
 
 class _Rule(NamedTuple):
@@ -70,13 +76,13 @@ class _Rule(NamedTuple):
 def train_networks(
     X: csr_matrix, Y: csr_matrix, tree: LabelTree, *, width: int, loss: Loss, C: float, seed: int
 ) -> Networks:
-    """Networks with a hidden layer of this width, for codes X of length 1."""
+    """Train a network with a hidden layer of this width per inner node, on codes of length 1."""
     inner = np.flatnonzero(~tree.is_leaf)
     number = np.full(len(tree), -1, np.int32)
     number[inner] = np.arange(len(inner))
     networks = _fresh(number, X.shape[1], width, np.random.default_rng([seed, len(inner)]))
     reach = reached(Y, tree)
-    paths = csr_matrix(reach.T)  # sorted, so that the children of a node are found by halving
+    paths = csr_matrix(reach.T)  # sorted, for a binary search for the children of a node
     rule = _Rule(loss == "squared_hinge", C, seed)
 
     def block(start: int, stop: int) -> None:
@@ -90,7 +96,7 @@ def train_networks(
 
 
 def _fresh(number: np.ndarray, code: int, width: int, rng: np.random.Generator) -> Networks:
-    """Random weights that keep a code's length of 1 about as it is; biases are zero."""
+    """Return random weights that about keep the length of a code; biases are zero."""
     hidden = rng.standard_normal((number.max() + 1, code + 1, width), np.float32)
     outputs = rng.standard_normal((len(number), width + 1), np.float32)
     outputs /= np.sqrt(np.float32(width))
@@ -100,7 +106,7 @@ def _fresh(number: np.ndarray, code: int, width: int, rng: np.random.Generator) 
 
 @njit(cache=True, nogil=True)
 def network_margins(x, networks, node, first, width, margins):  # type: ignore[no-untyped-def]
-    """Margins of the `width` children of a node, from `first` on, into `margins`."""
+    """Write the margins of the `width` children of a node, from `first` on, to `margins`."""
     hidden = networks.hidden[networks.number[node]]
     active = np.empty(hidden.shape[1], np.float32)
     _forward(x, hidden, networks.outputs[first : first + width], active, margins)
@@ -108,7 +114,7 @@ def network_margins(x, networks, node, first, width, margins):  # type: ignore[n
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _forward(x, hidden, outputs, active, margins):  # type: ignore[no-untyped-def]
-    """The hidden layer's values into `active`, the children's into `margins`."""
+    """Write the activations of the hidden layer and the margins of the children."""
     indices, data = x
     active[:] = hidden[-1]
     for i in range(len(indices)):
@@ -126,16 +132,17 @@ def _forward(x, hidden, outputs, active, margins):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _train(examples, reach, paths, first_child, nodes, networks, rule):  # type: ignore[no-untyped-def]
+    """Train the networks of these nodes, each with an optimiser of its own."""
     for node in nodes:
         first, last = first_child[node], first_child[node + 1]
         rows = reach[1][reach[0][node] : reach[0][node + 1]]
         hidden, outputs = networks.hidden[networks.number[node]], networks.outputs[first:last]
         if len(rows) == 0:
             continue
-        np.random.seed((rule.seed + 1_000_003 * node) % (1 << 32))  # this thread's own numbers
-        steps = max(LEAST_STEPS, PASSES * len(rows) // BATCH)
+        np.random.seed((rule.seed + 1_000_003 * node) % (1 << 32))  # the state is per thread
+        steps = max(MIN_STEPS, EPOCHS * len(rows) // BATCH)
         decay = np.float32(1.0 / (rule.C * len(rows)))
-        slopes = np.zeros_like(hidden), np.zeros_like(outputs)
+        gradients = np.zeros_like(hidden), np.zeros_like(outputs)
         moment1 = np.zeros_like(hidden), np.zeros_like(outputs)
         moment2 = np.zeros_like(hidden), np.zeros_like(outputs)
         order, place = np.random.permutation(rows), 0
@@ -144,17 +151,17 @@ def _train(examples, reach, paths, first_child, nodes, networks, rule):  # type:
                 order, place = np.random.permutation(rows), 0
             batch = order[place : place + BATCH]
             place += BATCH
-            _add_slopes(examples, paths, batch, first, hidden, outputs, slopes, rule.hinge)
-            rate = RATE * (1.0 - step / steps)
-            _update(hidden, slopes[0], moment1[0], moment2[0], decay, rate, step + 1)
-            _update(outputs, slopes[1], moment1[1], moment2[1], decay, rate, step + 1)
+            _add_gradients(examples, paths, batch, first, hidden, outputs, gradients, rule.hinge)
+            lr = LR * (1.0 - step / steps)
+            _update(hidden, gradients[0], moment1[0], moment2[0], decay, lr, step + 1)
+            _update(outputs, gradients[1], moment1[1], moment2[1], decay, lr, step + 1)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _add_slopes(  # type: ignore[no-untyped-def]
-    examples, paths, batch, first, hidden, outputs, slopes, hinge
+def _add_gradients(  # type: ignore[no-untyped-def]
+    examples, paths, batch, first, hidden, outputs, gradients, hinge
 ):
-    """The gradient of a batch's mean loss, added to `slopes` of the hidden layer and outputs."""
+    """Add the gradients of a batch's mean loss, of the hidden layer and of the outputs."""
     active = np.empty(hidden.shape[1], np.float32)
     back = np.empty(hidden.shape[1], np.float32)
     errors = np.empty(len(outputs), np.float32)
@@ -166,23 +173,23 @@ def _add_slopes(  # type: ignore[no-untyped-def]
         _margins_to_errors(errors, paths[1][paths[0][row] : paths[0][row + 1]], first, hinge)
         back[:] = 0.0
         for n in range(len(outputs)):
-            error, vector, slope = share * errors[n], outputs[n], slopes[1][n]
+            error, vector, gradient = share * errors[n], outputs[n], gradients[1][n]
             for j in range(len(active)):
                 back[j] += error * vector[j]
-                slope[j] += error * active[j]
-            slope[-1] += error
+                gradient[j] += error * active[j]
+            gradient[-1] += error
         for j in range(len(active)):
             back[j] = back[j] if active[j] > 0.0 else np.float32(0.0)
         for i in range(len(x[0])):
-            value, slope = x[1][i], slopes[0][x[0][i]]
+            value, gradient = x[1][i], gradients[0][x[0][i]]
             for j in range(len(back)):
-                slope[j] += value * back[j]
-        slopes[0][-1] += back
+                gradient[j] += value * back[j]
+        gradients[0][-1] += back
 
 
 @njit(cache=True, nogil=True)
 def _margins_to_errors(margins, path, first, hinge):  # type: ignore[no-untyped-def]
-    """In place: the loss's slope at each margin; `path` are the nodes an example reaches."""
+    """Replace margins by the derivative of the loss; `path` are the nodes an example reaches."""
     at = np.searchsorted(path, first)
     for n in range(len(margins)):
         right = at < len(path) and path[at] == first + n
@@ -195,8 +202,8 @@ def _margins_to_errors(margins, path, first, hinge):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _update(weights, slopes, moment1, moment2, decay, rate, step):  # type: ignore[no-untyped-def]
-    """One step on the slopes and the decay of weights; the slopes are zero afterwards."""
+def _update(weights, gradients, moment1, moment2, decay, lr, step):  # type: ignore[no-untyped-def]
+    """Make one step of Adam with weight decay, and set the gradients to zero."""
     for row in range(len(weights)):
-        adam_update(weights[row], slopes[row], moment1[row], moment2[row], decay, rate, step)
-        slopes[row] = 0.0
+        adam_update(weights[row], gradients[row], moment1[row], moment2[row], decay, lr, step)
+        gradients[row] = 0.0

@@ -1,7 +1,7 @@
-"""Finding labels in a tree of classifiers, in compiled loops without recursion.
+"""Search for the best labels in a tree of classifiers, in compiled loops without recursion.
 
-A label's score is the product of the probabilities along its path, kept as a sum of logarithms so
-that deep trees do not run into zero:
+The score of a label is the product of the probabilities along its path, computed as a sum of
+logarithms so that it does not underflow in deep trees:
 
     log p(l | x) = sum over edges of log P(child | parent, x)
 """
@@ -23,9 +23,20 @@ from labelspace.labels.tree import LabelTree
 
 
 class Classifiers(NamedTuple):
-    """A tree and what judges the children of its nodes: one of the two parts, the other empty.
+    """A tree and the classifiers of its edges, linear or networks; the other part is empty.
 
-    inner, widest  how many nodes have children, and how many the one with most has
+    Attributes
+    ----------
+    first_child : ndarray of shape (n_nodes + 1,)
+        The children of node i are first_child[i] to first_child[i + 1] - 1.
+    label : ndarray of shape (n_nodes,)
+        Label of each leaf.
+    linear : EdgeWeights
+    networks : Networks
+    inner : int
+        Number of nodes that have children.
+    widest : int
+        Largest number of children.
     """
 
     first_child: np.ndarray
@@ -37,15 +48,27 @@ class Classifiers(NamedTuple):
 
     @classmethod
     def of(cls, tree: LabelTree, linear: EdgeWeights, networks: Networks) -> Self:
+        """Return the classifiers of a tree."""
         widths = np.diff(tree.first_child)
         inner, widest = int(np.count_nonzero(widths)), int(widths.max(initial=0))
         return cls(tree.first_child, tree.label, linear, networks, inner, widest)
 
 
 class Search(NamedTuple):
-    """How to walk: kind 0 best first, 1 by beams of `beam` nodes a level, 2 by `threshold`.
+    """How a tree is searched.
 
-    unit  whether examples are brought to length 1 on the way
+    Attributes
+    ----------
+    kind : int
+        0: best first; 1: beam search; 2: every edge above the threshold.
+    beam : int
+        Nodes per level that beam search expands.
+    threshold : float
+        Least probability of an edge, with kind 2.
+    hinge : bool
+        Whether margins are those of a squared hinge.
+    unit : bool
+        Whether rows are scaled to length 1.
     """
 
     kind: int
@@ -58,8 +81,25 @@ class Search(NamedTuple):
 def find_labels(
     X: csr_matrix, model: Classifiers, search: Search, k: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The k best labels of each row, -1 where there are fewer, the logarithms of their path
-    probabilities, and how many nodes were scored."""
+    """Return the k best labels of each row.
+
+    Parameters
+    ----------
+    X : csr_matrix
+        Inputs of the classifiers.
+    model : Classifiers
+    search : Search
+    k : int
+
+    Returns
+    -------
+    labels : ndarray of shape (n, k)
+        -1 pads.
+    logs : ndarray of shape (n, k)
+        Logarithms of the path probabilities; -inf pads.
+    expanded : ndarray of shape (n,)
+        Number of nodes whose children were scored.
+    """
     n = X.shape[0]
     labels, logs = np.full((n, k), -1, np.int64), np.full((n, k), -np.inf)
     scored = np.zeros(n, np.int64)
@@ -75,9 +115,10 @@ def find_labels(
 
 
 def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k labels with the highest mean probability over several trees' labels and logarithms.
+    """Return the k labels with the highest mean probability over the trees, and these means.
 
-    A label that a tree did not find has a probability of 0 there.
+    `found` holds labels and logarithms of each tree. A label that a tree did not find has
+    probability 0 there.
     """
     if len(found) == 1 and found[0][0].shape[1] == k:
         return found[0][0], np.exp(found[0][1])
@@ -91,10 +132,11 @@ def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.nda
 
 @njit(cache=True, nogil=True)
 def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: ignore[no-untyped-def]
+    """Search the tree for each row of a block."""
     edges = np.empty(model.widest, np.float64)
-    room = min(model.inner, search.beam) if search.kind == 1 else model.inner
-    nodes, sums = np.empty(room, np.int64), np.empty(room, np.float64)
-    next_nodes, next_sums = np.empty(room, np.int64), np.empty(room, np.float64)
+    size = min(model.inner, search.beam) if search.kind == 1 else model.inner
+    nodes, sums = np.empty(size, np.int64), np.empty(size, np.float64)
+    next_nodes, next_sums = np.empty(size, np.int64), np.empty(size, np.float64)
     for row in range(len(labels)):
         start, stop = indptr[row], indptr[row + 1]
         scale = inverse_length(data, start, stop) if search.unit else np.float32(1.0)
@@ -112,7 +154,7 @@ def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: 
 
 @njit(cache=True, nogil=True)
 def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ignore[no-untyped-def]
-    """Always open the most likely node; done when k labels are at least as likely as any node."""
+    """Expand the most likely node until k labels are at least as likely as every node left."""
     k, filled, scored = len(labels), 0, 0
     heap[0], sums[0], size = 0, 0.0, 1
     while size and not (filled == k and sums[0] < logs[k - 1]):
@@ -136,7 +178,7 @@ def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ign
 
 @njit(cache=True, nogil=True)
 def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-untyped-def]
-    """Level by level; of the nodes of a level the most likely ones are opened."""
+    """Expand the most likely nodes of each level."""
     nodes, sums, next_nodes, next_sums = frontier
     k, filled, scored = len(labels), 0, 0
     nodes[0], sums[0], size = 0, 0.0, 1
@@ -144,13 +186,13 @@ def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-
         next_size = 0
         for place in range(size):
             if filled == k and sums[place] < logs[k - 1]:
-                break  # neither it nor those behind it can lead to a better label
+                break  # no label below it, or below the nodes after it, can be better
             scored += 1
             first = model.first_child[nodes[place]]
             for n in range(_score_children(x, model, nodes[place], search.hinge, edges)):
                 child = first + n
                 leaf = model.first_child[child] == model.first_child[child + 1]
-                most = sums[place] + min(edges[n], 0.0)  # a logarithm takes longer
+                most = sums[place] + min(edges[n], 0.0)  # a bound that needs no logarithm
                 full = not leaf and next_size == len(next_sums)
                 if (filled == k and most < logs[k - 1]) or (full and most < next_sums[-1]):
                     continue
@@ -169,7 +211,7 @@ def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-
 
 @njit(cache=True, nogil=True)
 def _hard(x, model, search, edges, stack, sums, labels, logs):  # type: ignore[no-untyped-def]
-    """The paper's way: go on to every child whose own probability reaches the threshold."""
+    """Expand every child whose own probability reaches the threshold, as in the paper."""
     limit = np.log(search.threshold)
     filled, scored = 0, 0
     stack[0], sums[0], size = 0, 0.0, 1
@@ -193,7 +235,7 @@ def _hard(x, model, search, edges, stack, sums, labels, logs):  # type: ignore[n
 
 @njit(cache=True, nogil=True)
 def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-def]
-    """Log odds of a node's children into `edges`; how many there are."""
+    """Write the log odds of a node's children to `edges`; return their number."""
     first = model.first_child[node]
     width = model.first_child[node + 1] - first
     if len(model.networks.hidden):
@@ -208,12 +250,13 @@ def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _log_sigmoid(margin):  # type: ignore[no-untyped-def]
-    """The logarithm of the probability: at most the margin, and at most 0."""
+    """Return the logarithm of the sigmoid, which is at most the margin, and at most 0."""
     return -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
 
 
 @njit(cache=True, nogil=True)
 def _average(candidates, shares, labels, scores):  # type: ignore[no-untyped-def]
+    """Write the labels with the largest sums of `shares`, row by row."""
     for row in range(len(candidates)):
         order = np.argsort(candidates[row], kind="mergesort")
         filled, place = 0, 0

@@ -1,4 +1,4 @@
-"""Linear classifiers of a tree's edges, laid out to score the children of a node in one pass."""
+"""Weights of the linear classifiers of a tree, stored to score all children of a node at once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
 from labelspace.labels.tree import LabelTree
 
-# Margins of squared hinge, times it, are taken for log odds. Parabel's exp(-max(0, 1 - m)^2) is 1
-# for every margin above 1, and so ranks none of these above another.
+# Margins of the squared hinge times this are used as log odds. Parabel's exp(-max(0, 1 - m)^2) is
+# 1 for every margin m above 1, and so does not rank these.
 HINGE_SLOPE = 4.0
 
 
 class EdgeWeights(NamedTuple):
     """Weights of a tree's edges by parent and feature, in chunks of siblings as in PECOS.
 
-    The features with a weight at any child of node p are features[chunks[p]:chunks[p + 1]]; the
-    weights of the f-th of all these are at cells[f]:cells[f + 1], each with the number of the child
-    among its siblings. `bias` has one entry per node.
+    The features with a weight at any child of node p are features[chunks[p]:chunks[p + 1]]. The
+    weights of the f-th entry of `features` are weights[cells[f]:cells[f + 1]], and `sibling` has
+    the number of the child among its siblings for each. `bias` has one entry per node.
     """
 
     bias: np.ndarray
@@ -32,7 +32,7 @@ class EdgeWeights(NamedTuple):
     weights: np.ndarray
 
 
-# Of a tree whose nodes have networks.
+# For a tree whose nodes have networks.
 NO_EDGE_WEIGHTS = EdgeWeights(
     *(np.empty(0, np.float32), np.empty(0, np.int32), np.empty(0, np.int32)),
     *(np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.float32)),
@@ -49,7 +49,7 @@ def lay_out(tree: LabelTree, weights: csr_matrix) -> EdgeWeights:
     features, values = np.empty(weights.nnz, np.int32), np.empty(weights.nnz, np.float32)
     parts = (weights.indptr, weights.indices, weights.data, tree.first_child)
     _by_feature(*parts, features, sibling, values)
-    # Where a chunk begins, and where the feature changes within it, a new run of cells begins.
+    # A run of cells begins with each chunk, and where the feature changes within a chunk.
     borders = weights.indptr[tree.first_child].astype(np.int64)
     begins = np.zeros(weights.nnz + 1, np.bool_)
     begins[1:-1] = features[1:] != features[:-1]
@@ -69,7 +69,7 @@ def lay_out(tree: LabelTree, weights: csr_matrix) -> EdgeWeights:
 
 
 def check_edge_weights(model: EdgeWeights, tree: LabelTree, width: int) -> None:
-    """Raise ModelFormatError unless the weights fit the tree and inputs of this width."""
+    """Raise ModelFormatError unless the weights match the tree and inputs of this width."""
     widest = int(np.diff(tree.first_child).max())
     n_cells = len(model.weights)
     holds = (
@@ -82,7 +82,7 @@ def check_edge_weights(model: EdgeWeights, tree: LabelTree, width: int) -> None:
         and model.sibling.shape == (n_cells,)
         and all_within(model.sibling, 0, widest)
     )
-    expect(holds, "the classifiers do not fit the label tree")
+    expect(holds, "the classifiers do not match the label tree")
 
 
 @njit(cache=True, nogil=True)
@@ -109,6 +109,7 @@ def edge_margins(x, model, node, first, width, margins):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def _by_feature(indptr, indices, data, first_child, features, sibling, values):  # type: ignore[no-untyped-def]
+    """Write the weights of each node's children, sorted by feature."""
     for node in range(len(first_child) - 1):
         first, last = first_child[node], first_child[node + 1]
         start, stop = indptr[first], indptr[last]

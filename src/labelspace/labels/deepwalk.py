@@ -1,6 +1,7 @@
-"""DeepWalk (Perozzi et al. 2014): vectors for the nodes of a graph, near for nodes near each other.
+"""DeepWalk (Perozzi et al. 2014): vectors of the nodes of a graph, similar for nearby nodes.
 
-Walks are read as sentences and nodes as words; skip-gram with negative sampling learns the vectors.
+Skip-gram with negative sampling is trained on random walks, with walks as sentences and nodes as
+words.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.dense import unit_array
-from labelspace._core.threads import cores
 from labelspace.errors import MissingExtraError
 from labelspace.labels.walks import RandomWalks
 
-ENOUGH_STEPS = 500_000
-LARGEST_SEED = 2**32 - 1  # that gensim takes
+MIN_STEPS = 500_000  # of all walks together: small graphs get more walks per node than 10
+MAX_SEED = 2**32 - 1  # that gensim takes
 
 
 def deepwalk(
@@ -29,32 +29,47 @@ def deepwalk(
     window: int = 5,
     negatives: int = 5,
     seed: int = 0,
-    deterministic: bool = True,
 ) -> np.ndarray:
-    """Return unit vectors of the nodes, (nodes, dim) float32.
+    """Return DeepWalk vectors of the nodes of a graph.
 
-    Nodes without edges get random directions, which in many dimensions are about orthogonal to each
-    other and to everything else.
+    Walks run on all cores, skip-gram on one, so that the same seed gives the same bits.
 
     Parameters
     ----------
     graph : csr_matrix of shape (nodes, nodes)
         Symmetric, with positive weights.
     dim : int
+        Dimension of the vectors.
     walks : int, optional
-        Walks per node; by default 10, and more on small graphs, up to half a million steps.
+        Number of walks per node; by default that of `default_walks`.
     length : int
-        Nodes per walk.
-    window, negatives : int
-        Of skip-gram: context in steps, and negative samples.
+        Number of nodes per walk.
+    window : int
+        Context of skip-gram, in steps.
+    negatives : int
+        Number of negative samples of skip-gram.
     seed : int
-    deterministic : bool
-        Whether to use one worker, and so give the same bits every time; otherwise all cores.
+
+    Returns
+    -------
+    ndarray of shape (nodes, dim)
+        In float32, of length 1 per row. Nodes without edges get random directions, which in many
+        dimensions are about orthogonal to all others.
 
     Raises
     ------
     MissingExtraError
         If gensim is not installed.
+
+    Examples
+    --------
+    Two nodes with an edge, and one without:
+
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> graph = csr_matrix(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], np.float32))
+    >>> deepwalk(graph, 8, walks=2, length=4).shape
+    (3, 8)
     """
     rng = np.random.default_rng([seed, dim])
     vectors = rng.standard_normal((graph.shape[0], dim), np.float32)
@@ -62,8 +77,8 @@ def deepwalk(
     if len(linked):
         per_node = walks or default_walks(len(linked), length)
         stream = RandomWalks(graph, per_node=per_node, length=length, seed=seed)
-        model = _skip_gram(stream, dim, window, negatives, seed, 1 if deterministic else cores())
-        # Our own beginning, as short as word2vec's: the library's may change with its version.
+        model = _skip_gram(stream, dim, window, negatives, seed)
+        # Initial vectors as short as word2vec's, but not by gensim: its versions may differ.
         model.wv.vectors[:] = vectors[model.wv.index_to_key] / np.float32(dim)
         model.train(
             _Sentences(stream),
@@ -76,13 +91,13 @@ def deepwalk(
 
 
 def deepwalk_bytes(n_labels: int, dim: int) -> int:
-    """Return the peak memory: vectors, gensim's two tables, and its dictionary of nodes."""
+    """Return the bytes at the peak: vectors, gensim's two tables, and its dictionary of nodes."""
     return n_labels * (4 * 4 * dim + 400)
 
 
 def default_walks(n_nodes: int, length: int) -> int:
-    """Return the number of walks from each node: 10, and more on small graphs."""
-    return max(10, ENOUGH_STEPS // (length * max(1, n_nodes)))
+    """Return the number of walks from each node: 10, or more until all have MIN_STEPS steps."""
+    return max(10, MIN_STEPS // (length * max(1, n_nodes)))
 
 
 class _Sentences:
@@ -96,21 +111,19 @@ class _Sentences:
             yield from block.tolist()
 
 
-def _skip_gram(
-    walks: RandomWalks, dim: int, window: int, negatives: int, seed: int, workers: int
-) -> Any:
-    """Return gensim's model with the nodes as its words, not trained yet."""
+def _skip_gram(walks: RandomWalks, dim: int, window: int, negatives: int, seed: int) -> Any:
+    """Return gensim's untrained model with the nodes as its words."""
     try:
         from gensim.models import Word2Vec
     except ImportError as error:
         raise MissingExtraError(
-            f"label vectors from walks need gensim ({error}): pip install 'labelspace[neural]'"
+            f"DeepWalk needs gensim ({error}): pip install 'labelspace[neural]'"
         ) from None
     model = Word2Vec(
         vector_size=dim, sg=1, hs=0, negative=negatives, window=window, min_count=0, sample=0,
-        seed=seed % LARGEST_SEED, workers=workers,
+        seed=seed % MAX_SEED, workers=1,
     )  # fmt: skip
-    # A walk of an undirected graph is at a node about as often as the node has edges.
+    # The stationary distribution of walks on an undirected graph: proportional to the degree.
     visits = np.asarray(walks.graph.sum(axis=1)).ravel()[walks.starts]
     visits *= len(walks) * walks.length / visits.sum()
     counts = np.maximum(1, np.rint(visits)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The label graph: which labels are neighbours, by shared examples or by a given taxonomy.
+"""The label graph: edges between labels that share examples, or those of a given taxonomy.
 
 A graph is a symmetric CSR matrix without a diagonal, one row per node; its values are edge weights.
 """
@@ -25,11 +25,26 @@ def cooccurrence_graph(
     ----------
     Y : csr_matrix of shape (examples, labels)
     weights : str, optional
-        A measure of `CooccurrenceTarget` as edge weights, so that walks prefer similar labels to
-        mere hubs; by default every edge has weight 1.
+        Measure of `CooccurrenceTarget` that gives the edge weights, so that walks prefer similar
+        labels to frequent ones; by default every edge has weight 1.
     max_labels_per_row : int
-        Of examples with more labels only so many, drawn by `seed`, make edges.
+        Number of labels per example that make edges; of more, a sample is drawn.
     seed : int
+        Seed of that sample.
+
+    Returns
+    -------
+    csr_matrix of shape (labels, labels)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> Y = csr_matrix(np.array([[1, 1, 0], [0, 0, 1]], np.float32))
+    >>> cooccurrence_graph(Y).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
     """
     similarity = CooccurrenceTarget(
         Y, weights or "arithmetic", max_labels_per_row=max_labels_per_row, seed=seed
@@ -39,7 +54,17 @@ def cooccurrence_graph(
 
 
 def taxonomy_graph(taxonomy: Taxonomy) -> csr_matrix:
-    """Return the graph with an edge between child and parent: labels first, then other nodes."""
+    """Return the graph with an edge between each child and its parent, of weight 1.
+
+    Parameters
+    ----------
+    taxonomy : Taxonomy
+
+    Returns
+    -------
+    csr_matrix of shape (nodes, nodes)
+        The first nodes are the labels.
+    """
     child, parent = taxonomy.edges.T
     ends = np.concatenate([child, parent]), np.concatenate([parent, child])
     ones = np.ones(2 * len(child), np.float32)

@@ -1,7 +1,7 @@
 """Random walks on a graph of labels, in a compiled loop over all cores.
 
-Every walk has a random source of its own, derived from the seed and the walk's number, so that
-walks do not depend on how many threads made them. They come in blocks and are never all in memory.
+Each walk has its own random stream, derived from the seed and the walk's number, so that walks do
+not depend on the number of threads. They are made in blocks and are never all in memory.
 """
 
 from __future__ import annotations
@@ -16,25 +16,32 @@ from labelspace._core.random64 import GOLDEN, mix
 from labelspace._core.threads import parallel_blocks
 from labelspace.errors import InputError, ParameterError
 
-WALKS_PER_BLOCK = 16_384
-_WALKS_PER_TASK = 512
+WALKS_PER_BLOCK = 16_384  # 2.6 MB at 40 nodes per walk
+_WALKS_PER_TASK = 512  # of one thread: about a millisecond
 
 
 class RandomWalks:
-    """Walks from every node that has an edge, `per_node` times; may be run through repeatedly.
+    """Random walks from every node that has an edge; they can be iterated over repeatedly.
 
-    Each round starts at all these nodes once, in an order of its own. Where edges have unequal
-    weights a step is drawn in proportion to them.
+    Each of `per_node` rounds starts once at all these nodes, in a random order. A step follows an
+    edge with a probability proportional to its weight.
 
     Parameters
     ----------
     graph : csr_matrix of shape (nodes, nodes)
-        Symmetric, with positive weights: no walk may get stuck.
+        Symmetric, with positive weights.
     per_node : int
-        Walks per node.
+        Number of walks per node.
     length : int
-        Nodes per walk, the first included.
+        Number of nodes per walk, the first included.
     seed : int
+
+    Raises
+    ------
+    InputError
+        If an edge leads to a node without edges, or a weight is not above 0.
+    ParameterError
+        If `per_node` or `length` is below 1.
     """
 
     def __init__(
@@ -49,7 +56,9 @@ class RandomWalks:
             raise InputError("the graph has edges whose weight is not above 0")
         self.graph, self.per_node, self.length, self.seed = graph, per_node, length, seed
         self.starts = np.flatnonzero(degrees).astype(np.int32)
-        self._bounds = _row_sums(graph) if graph.nnz and np.ptp(graph.data) > 0 else None
+        self._cumulative = (
+            _cumulative_shares(graph) if graph.nnz and np.ptp(graph.data) > 0 else None
+        )
 
     def __len__(self) -> int:
         """Return the number of walks."""
@@ -69,18 +78,18 @@ class RandomWalks:
         indptr, indices = self.graph.indptr, self.graph.indices
 
         def task(begin: int, end: int) -> None:
-            source = np.uint64(self.seed), np.uint64(first + begin)
-            if self._bounds is None:
-                _walk_evenly(*source, indptr, indices, walks[begin:end])
+            stream = np.uint64(self.seed), np.uint64(first + begin)
+            if self._cumulative is None:
+                _walk_unweighted(*stream, indptr, indices, walks[begin:end])
             else:
-                _walk_weighted(*source, indptr, indices, self._bounds, walks[begin:end])
+                _walk_weighted(*stream, indptr, indices, self._cumulative, walks[begin:end])
 
         parallel_blocks(len(starts), task, block=_WALKS_PER_TASK)
         return walks
 
 
-def _row_sums(graph: csr_matrix) -> np.ndarray:
-    """Return the running sums of each row's weights, divided by the row's total."""
+def _cumulative_shares(graph: csr_matrix) -> np.ndarray:
+    """Return the cumulative sums of each row's weights, divided by the row's sum."""
     total = np.cumsum(graph.data, dtype=np.float64)
     before = np.concatenate([[0.0], total])[graph.indptr]
     lengths = np.diff(graph.indptr)
@@ -89,41 +98,41 @@ def _row_sums(graph: csr_matrix) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _source(seed, number):  # type: ignore[no-untyped-def]
-    """Return the first state of a walk; mixed twice, so that near numbers give unrelated states."""
+def _initial_state(seed, number):  # type: ignore[no-untyped-def]
+    """Return the initial state of a walk; mixed twice, so that states are unrelated."""
     return mix(mix(seed + GOLDEN) ^ (number + np.uint64(1)))
 
 
 @njit(cache=True, nogil=True)
-def _walk_evenly(seed, first, indptr, indices, walks):  # type: ignore[no-untyped-def]
+def _walk_unweighted(seed, first, indptr, indices, walks):  # type: ignore[no-untyped-def]
     states = np.empty(len(walks), np.uint64)
     nodes = walks[:, 0].copy()
     for row in range(len(walks)):
-        states[row] = _source(seed, first + np.uint64(row))
-    # All walks take a step before any takes the next: they wait for memory at the same time.
+        states[row] = _initial_state(seed, first + np.uint64(row))
+    # All walks take a step before any takes the next, so that their cache misses overlap.
     for place in range(1, walks.shape[1]):
         for row in range(len(walks)):
             states[row] += GOLDEN
             begin = indptr[nodes[row]]
             degree = np.uint64(indptr[nodes[row] + 1] - begin)
-            # High half of a 32 x 32 bit product: a choice among `degree` without division.
+            # The high half of a 32 x 32 bit product is below `degree`, without a division.
             chosen = ((mix(states[row]) >> np.uint64(32)) * degree) >> np.uint64(32)
             nodes[row] = indices[begin + np.int64(chosen)]
             walks[row, place] = nodes[row]
 
 
 @njit(cache=True, nogil=True)
-def _walk_weighted(seed, first, indptr, indices, bounds, walks):  # type: ignore[no-untyped-def]
+def _walk_weighted(seed, first, indptr, indices, cumulative, walks):  # type: ignore[no-untyped-def]
     for row in range(len(walks)):
-        state = _source(seed, first + np.uint64(row))
+        state = _initial_state(seed, first + np.uint64(row))
         node = walks[row, 0]
         for place in range(1, walks.shape[1]):
             state += GOLDEN
-            wanted = np.float64(mix(state) >> np.uint64(11)) * 2.0**-53
+            drawn = np.float64(mix(state) >> np.uint64(11)) * 2.0**-53
             low, high = indptr[node], indptr[node + 1] - 1
-            while low < high:  # the first edge whose share ends above `wanted`
+            while low < high:  # the first edge whose cumulative share is above `drawn`
                 middle = (low + high) // 2
-                if bounds[middle] > wanted:
+                if cumulative[middle] > drawn:
                     high = middle
                 else:
                     low = middle + 1

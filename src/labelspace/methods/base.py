@@ -1,9 +1,18 @@
-"""The contract of a method.
+"""The base class of all methods.
 
-A method declares its parameters as class attributes (`parameters.py`) and implements `_fit`,
-`_predict`, `state`, `load_state` and `memory`, and `_resolve` if a parameter may be "auto". The
-constructor, which only stores parameters, is generated, so that scikit-learn's `get_params`,
-`clone` and grid search work. Parameters are checked in `fit`.
+A subclass declares its parameters as class attributes (`parameters.py`) and implements
+
+- `_fit(data)`: fit, and set attributes that end in an underscore;
+- `_predict(X, k)`: return the k best labels of each row as a `Ranking`;
+- `state()` and `load_state(arrays)`: everything fitted, as a flat dict of arrays;
+- `memory(shape, params)`: the bytes that `fit` needs at its peak;
+- `_resolve(params, shape)`, if a parameter may be "auto".
+
+`_partial_fit`, `_rerank`, `refit`, `explain`, `similar_labels` and `label_vectors_` are optional; a
+class variable declares each (`can_update`, `can_rerank`, ...). Hooks that begin with an underscore
+receive input that the public method has checked. The constructor, which only stores parameters, is
+generated, so that scikit-learn's `get_params`, `clone` and grid search work. CONTRIBUTING.md has a
+complete example.
 """
 
 from __future__ import annotations
@@ -54,34 +63,64 @@ if TYPE_CHECKING:
     kw_only_default=True, field_specifiers=(integer, number, flag, choice, text, layers)
 )
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Base of all methods: `fit(X, Y)`, `predict(X, k)`, state in and out.
+    """Base of all methods: fits sparse features to sparse labels and ranks labels.
 
     Attributes
     ----------
+    name : str
+        Name of the method in the registry, on the command line and in saved models.
+    summary : str
+        What the method is, in one line without a full stop, for `labelspace methods`.
+    version, oldest_version : int
+        Format of saved models, and the oldest that can still be loaded.
+    parameters : mapping of str to Parameter
+        The declared parameters, by name.
+    can_update : bool
+        Whether `partial_fit` is supported, by `_partial_fit`.
+    can_rerank : bool
+        Whether `rerank` is supported, by `_rerank`.
+    can_explain : bool
+        Whether `explain` is supported.
+    can_compare_labels : bool
+        Whether `similar_labels` is supported.
+    has_space : bool
+        Whether labels have vectors, `label_vectors_`.
+    has_label_trees : bool
+        Whether `fit` builds label trees, `trees_`.
+    needs_label_names : bool
+        Whether `fit` takes `label_names` as well.
+    full_precision : tuple of str
+        Arrays of `state` that a fusion must not round to 16 bits.
     params_ : SimpleNamespace
-        The parameters as they were fitted: every "auto" is a value.
+        The parameters of the fitted method: every "auto" is a value.
     n_features_in_, n_labels_ : int
+        Columns of X and of Y in `fit`.
+    history_ : list of dict or None
+        Loss and metrics of each epoch, of methods that train in epochs.
+    members_ : sequence of Method
+        The fitted members, of methods that combine others.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 2
-    oldest_version: ClassVar[int] = 2  # of saved models that can still be loaded
+    oldest_version: ClassVar[int] = 2
     summary: ClassVar[str]
     parameters: ClassVar[Mapping[str, Parameter]] = {}
-    can_update: ClassVar[bool] = False  # whether `_partial_fit` is there
-    can_rerank: ClassVar[bool] = False  # whether `_rerank` is there
-    can_explain: ClassVar[bool] = False  # whether `explain` is there
-    has_space: ClassVar[bool] = False  # whether labels have vectors: `label_vectors_`
-    has_label_trees: ClassVar[bool] = False  # whether `fit` builds label trees: `trees_`
-    needs_label_names: ClassVar[bool] = False  # whether `fit` takes `label_names` as tokens
-    full_precision: ClassVar[tuple[str, ...]] = ()  # arrays of the state that 16 bits would spoil
+    can_update: ClassVar[bool] = False
+    can_rerank: ClassVar[bool] = False
+    can_explain: ClassVar[bool] = False
+    can_compare_labels: ClassVar[bool] = False
+    has_space: ClassVar[bool] = False
+    has_label_trees: ClassVar[bool] = False
+    needs_label_names: ClassVar[bool] = False
+    full_precision: ClassVar[tuple[str, ...]] = ()
 
     params_: SimpleNamespace
     n_features_in_: int
     n_labels_: int
-    trees_: list[LabelTree]  # of methods with `has_label_trees`
-    history_: list[dict[str, float]] | None = None  # per epoch, of methods that train in epochs
-    members_: Sequence[Method] = ()  # of methods that combine others
+    trees_: list[LabelTree]
+    history_: list[dict[str, float]] | None = None
+    members_: Sequence[Method] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Build the constructor and the docstring's section on parameters."""
@@ -99,15 +138,36 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         taxonomy: Taxonomy | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
-        """Learn from X (n, features), CSR or array, and Y (n, labels), CSR of ones.
+        """Fit the method to training data.
 
-        valid      held-out (X, Y) for early stopping; cut from the training data if None. Its Y
-                   may lack the last columns, which are then taken to be empty; more columns than
-                   the training data have are an error
-        taxonomy   how the labels hang together, for methods that use it
-        callbacks  told of progress; see `labelspace.runs.callbacks`
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the examples.
+        Y : sparse matrix or array of shape (n, n_labels)
+            Labels of the examples: 1 where an example has the label, else 0.
+        valid : pair (X, Y), optional
+            Held-out examples for early stopping and calibration. Default: part of the training
+            data is held out. Its Y may lack the last columns; they are then zero.
+        taxonomy : Taxonomy, optional
+            Parents of the labels, for methods that use them.
+        callbacks : sequence of Callback, optional
+            Notified of progress; see `labelspace.runs.callbacks`.
 
-        If training fails or is interrupted, the method is unfitted, whatever it was before.
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of range.
+        InputError
+            If the data do not fit together, are not finite, or have no labels.
+
+        Notes
+        -----
+        If `fit` fails or is interrupted, the method is not fitted, whatever it was before.
         """
         self.check_parameters()
         if Y is None:
@@ -115,9 +175,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         X = checked_features(X)
         Y = checked_labels(Y, X.shape[0])
         if X.shape[0] == 0:
-            raise InputError("X has no rows: there is nothing to learn from")
+            raise InputError("X has no rows: there is nothing to fit")
         if Y.nnz == 0:
-            raise InputError("no example has a label: there is nothing to learn")
+            raise InputError("no example has a label: there is nothing to fit")
         if valid is not None:
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
         self.params_ = SimpleNamespace(**self.resolve(self.get_params(), Shape.of(X, Y)))
@@ -127,16 +187,39 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return self
 
     def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
-        """Learn from more examples. Y may be wider than before: new labels stand at its end."""
+        """Update the fitted method with more examples.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the new examples alone.
+        Y : sparse matrix or array of shape (n, n_labels)
+            Their labels. Columns after those of `fit` are new labels.
+        callbacks : sequence of Callback, optional
+            Notified of progress.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_update`.
+        NotFittedError
+            If the method is not fitted.
+        InputError
+            If Y has fewer columns than the method has labels, or the data are not valid.
+        """
         if not self.can_update:
-            raise UnsupportedError(f"{self.name} cannot learn more examples: fit it anew on all")
+            raise UnsupportedError(f"{self.name} cannot be updated: fit it again on all examples")
         self._check_fitted()
         X = checked_features(X, self.n_features_in_)
         Y = checked_labels(Y, X.shape[0])
         if Y.shape[1] < self.n_labels_:
             raise InputError(
-                f"Y has {Y.shape[1]} columns, the model {self.n_labels_} labels: "
-                "keep a column for every label it knows, new ones after them"
+                f"Y has {Y.shape[1]} columns and the model {self.n_labels_} labels: "
+                "keep a column for every label of the model, and add new ones after them"
             )
         if X.shape[0] == 0:
             return self
@@ -151,13 +234,13 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         valid: tuple[Features, csr_matrix] | None = None,
         taxonomy: Taxonomy | None = None,
     ) -> str:
-        """A fingerprint of all that the result of training depends on, for checkpoints."""
+        """Return a digest of all that the fitted model depends on, to recognise checkpoints by."""
         params = sorted(vars(self.params_).items())
         nodes = (taxonomy.n_labels, taxonomy.edges) if taxonomy is not None else ()
         return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes)
 
     def _change(self, train: Callable[[TrainingData], None], data: TrainingData) -> None:
-        """Train; where that fails, nothing half-changed is left for `predict` to answer from."""
+        """Train; if that fails, leave the method unfitted, not half changed."""
         try:
             with single_blas_thread():
                 train(data)
@@ -182,7 +265,29 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise NotFittedError(f"{self.name} is not fitted yet: call fit first")
 
     def predict(self, X: Any, k: int = 5) -> Ranking:
-        """The k best labels of each row of X, with scores in [0, 1]."""
+        """Return the k best labels of each row.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the examples.
+        k : int, default 5
+            Number of labels per row. Rows with fewer are padded with label -1 and score 0.
+
+        Returns
+        -------
+        Ranking
+            Labels (n, k), the best first, and their scores in [0, 1].
+
+        Raises
+        ------
+        NotFittedError
+            If the method is not fitted.
+        ParameterError
+            If k is not an integer of at least 1.
+        InputError
+            If X has another number of columns than in `fit`, or is not finite.
+        """
         self._check_fitted()
         k = checked_count("k", k)
         X = checked_features(X, self.n_features_in_)
@@ -193,83 +298,233 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         padded.labels[:, : best.k], padded.scores[:, : best.k] = best.labels, best.scores
         return padded
 
+    def rank(self, X: csr_matrix, k: int) -> Ranking:
+        """Return what `predict` returns, without checks: for callers that have checked X.
+
+        Parameters
+        ----------
+        X : csr_matrix of shape (n, n_features)
+            Finite float32 features in canonical form.
+        k : int
+            Number of labels per row, at most `n_labels_`.
+
+        Returns
+        -------
+        Ranking
+        """
+        return self._predict(X, k)
+
+    def rerank(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
+        """Score given labels, without checks: for callers that have checked X.
+
+        Parameters
+        ----------
+        X : csr_matrix of shape (n, n_features)
+            Finite float32 features in canonical form.
+        candidates : ndarray of int64 of shape (n, m)
+            Labels per row, without repeats; -1 pads.
+
+        Returns
+        -------
+        Ranking
+            The candidates as they were given, with scores in [0, 1]; they need not be sorted.
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_rerank`.
+        """
+        if not self.can_rerank:
+            raise UnsupportedError(f"{self.name} cannot rerank candidates")
+        return self._rerank(X, candidates)
+
     def score(self, X: Any, Y: Any) -> float:
-        """P@1 as a share: how often the first label is right. Grid search compares by it."""
+        """Return P@1 as a share: scikit-learn's grid search compares parameters by it.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the examples.
+        Y : sparse matrix or array of shape (n, n_labels)
+            Their labels.
+
+        Returns
+        -------
+        float
+            Share of the examples whose first predicted label is right.
+        """
         from labelspace.metrics.ranking import measure
 
         return measure("P@1", self.predict(X, 1), Y) / 100.0
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
-        """Return the k strongest features, labels and training examples for a label of one row."""
+        """Explain the score of one label for one example.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, n_features)
+            One example.
+        label : int
+            Column of Y.
+        k : int, default 5
+            Number of features, of labels and of examples.
+
+        Returns
+        -------
+        LabelExplanation
+            The features with the largest effect on the score, the most similar labels and the
+            closest training examples.
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_explain`.
+        """
         del X, label, k
         raise UnsupportedError(f"{self.name} does not support explain")
 
+    def similar_labels(self, label: int, k: int) -> list[tuple[int, float]]:
+        """Return the k labels most similar to a label, and their cosine similarities.
+
+        Parameters
+        ----------
+        label : int
+            Column of Y.
+        k : int
+            Number of labels, at most; labels without any similarity are left out.
+
+        Returns
+        -------
+        list of (int, float)
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_compare_labels`.
+        """
+        del label, k
+        raise UnsupportedError(f"{self.name} cannot compare labels")
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Return the vector of each row, for methods that have an embedding.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the examples.
+
+        Returns
+        -------
+        ndarray of shape (n, dim)
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no embedding.
+        """
+        del X
+        raise UnsupportedError(f"{self.name} has no embedding")
+
     @property
     def label_vectors_(self) -> np.ndarray:
-        """The vector of each label, (labels, dimensions)."""
+        """The vector of each label, an array of shape (n_labels, dim)."""
         raise UnsupportedError(f"{self.name} has no label vectors")
 
     @property
     def space_geometry(self) -> str:
-        """The geometry that `label_vectors_` lie in: euclidean, spherical or hyperbolic."""
+        """The geometry of `label_vectors_`: euclidean, spherical or hyperbolic."""
         return "euclidean"
 
     def absent_members(self) -> str:
-        """Return the names of members that are left out as their package is not installed."""
+        """Return in words which members are left out, as a package is not installed; "" if none."""
         return ""
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
-        """Learn anew from these examples, which hold those of `fit` and of its validation cut.
+        """Fit the weights again, on training and held-out examples together.
 
-        What was chosen and calibrated on the cut stays. False, and nothing happens, for a method
-        that cannot, or for which it would cost as much as all of `fit` did.
+        What was chosen and calibrated on the hold-out is kept. A fusion calls it, after it has
+        fitted its combination.
+
+        Parameters
+        ----------
+        X, Y : csr_matrix
+            All examples: those of `fit` and those that were held out.
+        taxonomy : Taxonomy or None
+            As in `fit`.
+
+        Returns
+        -------
+        bool
+            False if the method does not support it, or if it would cost as much as `fit`: nothing
+            is changed then.
         """
         del X, Y, taxonomy
         return False
 
     @abstractmethod
     def _fit(self, data: TrainingData) -> None:
-        """Learn; set attributes that end in an underscore."""
+        """Fit, and set attributes that end in an underscore.
+
+        `params_` is set; `n_features_in_` and `n_labels_` are set afterwards. Read parameters from
+        `params_`, where none is "auto". Random numbers depend on `params_.seed` alone.
+        """
 
     def _partial_fit(self, data: TrainingData) -> None:
-        """Learn more; `n_labels_` is still the number of labels known before."""
+        """Update; `n_labels_` is still the number of labels before."""
         raise NotImplementedError
 
     @abstractmethod
     def _predict(self, X: Features, k: int) -> Ranking:
-        """Rank; k is at most the number of labels."""
+        """Return the k best labels of each row; k is at most `n_labels_`.
+
+        Scores are in [0, 1] and fall along a row; a row with fewer labels is padded with label -1
+        and score 0. The ranking of a row does not depend on the other rows.
+        """
 
     def _rerank(self, X: csr_matrix, candidates: np.ndarray) -> Ranking:
-        """Scores of labels (n, m) that other methods found, in any order; -1 pads.
+        """Return the scores of given labels; see `rerank`.
 
-        For methods that judge a label at less cost than they find it.
+        For methods that score a label at less cost than they find it.
         """
         raise NotImplementedError
 
     def drop_candidate_search(self) -> None:
-        """Forget what is needed to find labels but not to judge them: `_rerank` alone stays."""
+        """Delete what only finding labels needs: afterwards only `rerank` is called."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """All that was learned, as flat arrays."""
+        """Return everything fitted as a flat dict of arrays, without Python objects."""
 
     @abstractmethod
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take back what `state` gave; the arrays may be read-only memory maps."""
+        """Restore what `state` returned.
+
+        `params_`, `n_features_in_` and `n_labels_` are set. The arrays may be read-only memory
+        maps, and come from a file that is not trusted: check them with `labelspace._core.checks`
+        before compiled code reads them.
+        """
 
     @classmethod
     @abstractmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        """Bytes `fit` will need at its peak, by purpose, on data of this shape."""
+        """Return the bytes that `fit` needs at its peak, by purpose.
+
+        Parameters
+        ----------
+        shape : Shape
+            Size of the training data.
+        params : mapping
+            What `resolve` returned.
+        """
 
     def text_features(self) -> TextFeatures:
-        """How texts become the rows this method takes, where the user does not say."""
+        """Return the features of texts that suit the method, if the user names none."""
         from labelspace.features.tfidf import Tfidf
 
         return Tfidf()
 
     def metadata(self) -> dict[str, Any]:
-        """What a reader of `model.json` should know of the fitted model beyond its parameters."""
+        """Return facts on the fitted model beyond its parameters, for `model.json`."""
         return {}
 
     def check_parameters(self) -> None:
@@ -279,7 +534,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     @classmethod
     def resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        """Return the parameters for data of this shape: every "auto" becomes a value.
+        """Return the parameters for data of this shape, with a value for every "auto".
 
         `fit` calls it once, before it holds out any examples; the memory estimate and
         `labelspace plan` call it too. Numbers of numpy become Python's, layers become tuples.
@@ -287,9 +542,14 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Parameters
         ----------
         params : mapping
-            All parameters, as `get_params` returns them.
+            All parameters, as `get_params` or `resolve` returns them.
         shape : Shape
             Size of the training data.
+
+        Returns
+        -------
+        dict
+            A parameter that is `tuned` may still be "auto": training chooses its value.
         """
         given = {name: _normal(cls.parameters[name], value) for name, value in params.items()}
         resolved = {**given, **cls._resolve(given, shape)}
@@ -310,7 +570,13 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     @classmethod
     def parse_parameters(cls, settings: Mapping[str, str]) -> dict[str, Any]:
-        """Return texts such as {"dim": "512"} as checked values; unknown names are an error."""
+        """Return parameters that were given as texts, such as {"dim": "512"}, as checked values.
+
+        Raises
+        ------
+        ParameterError
+            If a name is unknown or a value is not allowed.
+        """
         for name in settings:
             if name not in cls.parameters:
                 raise unknown_parameter(name, cls.name, cls.parameters)
@@ -328,7 +594,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return cls(**params)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `restored` needs beside the arrays, as JSON can hold it."""
+        """Return the parameters in a form that JSON can hold, for `restored`."""
         return {
             "parameters": {name: plain(value) for name, value in self.get_params().items()},
             "resolved": {name: plain(value) for name, value in vars(self.params_).items()},
@@ -343,14 +609,21 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         n_features: int,
         n_labels: int,
     ) -> Self:
-        """Return the fitted method whose `to_json` and `state` these were.
+        """Return the fitted method that was saved.
 
-        The document is not trusted: parameters are checked as in `fit`.
+        Parameters
+        ----------
+        document : mapping
+            What `to_json` returned. It is not trusted: parameters are checked as in `fit`.
+        arrays : mapping of str to ndarray
+            What `state` returned.
+        n_features, n_labels : int
+            Columns of X and of Y in `fit`.
         """
         method = cls.create(**{k: _as_tuple(v) for k, v in document["parameters"].items()})
         method.check_parameters()
         resolved = {k: _as_tuple(v) for k, v in document["resolved"].items()}
-        expect(resolved.keys() == cls.parameters.keys(), "resolved parameters are not all there")
+        expect(resolved.keys() == cls.parameters.keys(), "resolved parameters are missing")
         method.check_resolved(resolved)
         method.params_ = SimpleNamespace(**resolved)
         method.n_features_in_, method.n_labels_ = n_features, n_labels
@@ -379,7 +652,7 @@ def _as_tuple(value: Any) -> Any:
 def _checked_valid(
     valid: tuple[Any, Any], n_features: int, n_labels: int
 ) -> tuple[Features, csr_matrix]:
-    """Held-out examples whose labels have as many columns as those of training."""
+    """Return held-out examples whose Y has as many columns as that of the training data."""
     try:
         X, Y = valid
     except (TypeError, ValueError):

@@ -1,8 +1,4 @@
-"""Two floors that every real method must stand above.
-
-most-common  ranks labels by their training frequency (the baseline of Gerald & Baskiotis 2019)
-random       ranks labels at random (the baseline of Srinivasan et al.)
-"""
+"""Two trivial baselines: the most frequent labels, and random ones."""
 
 from __future__ import annotations
 
@@ -22,7 +18,28 @@ from labelspace.ranking import Ranking
 
 
 class MostCommon(Method):
-    """Every example gets the most frequent labels; the score is the label's training share."""
+    """Ranks labels by their frequency in the training data, the same for every example.
+
+    The score of a label is its share of the training examples. It is the baseline of [1]_.
+
+    Attributes
+    ----------
+    share_ : ndarray of shape (n_labels,)
+        Share of the training examples that have each label.
+
+    References
+    ----------
+    .. [1] Gerald, Baskiotis. Joint Label/Example Hyperbolic Representation for Extreme
+       Classification. CAp 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Y = np.array([[0, 1], [1, 1], [0, 1]])
+    >>> best = MostCommon().fit(np.eye(3), Y).predict(np.eye(3)[:1], 2)
+    >>> best.labels.tolist()
+    [[1, 0]]
+    """
 
     name: ClassVar[str] = "most-common"
     summary: ClassVar[str] = "the most frequent labels, the same for every example"
@@ -44,7 +61,7 @@ class MostCommon(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.share_ = arrays["share"]
-        expect(are_numbers(self.share_, self.n_labels_), "the shares do not fit the labels")
+        expect(are_numbers(self.share_, self.n_labels_), "the frequencies do not match the labels")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
@@ -52,13 +69,30 @@ class MostCommon(Method):
 
 
 class Random(Method):
-    """Uniformly random labels, drawn from the seed and the example's own features.
+    """Ranks labels at random, uniformly.
 
-    Seeding by content makes an example's answer the same alone, in a batch and after a reload.
+    The generator is seeded by the seed and the features of the example, so that its ranking is the
+    same alone, in a batch and after the model is loaded. It is the baseline of [1]_.
+
+    Attributes
+    ----------
+    n_ : int
+        Number of labels.
+
+    References
+    ----------
+    .. [1] Srinivasan, Rao, Agarwal. Extreme Classification using Autoencoders.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = Random(seed=1).fit(np.eye(4), np.eye(4))
+    >>> sorted(model.predict(np.eye(4)[:1], 4).labels[0].tolist())
+    [0, 1, 2, 3]
     """
 
     name: ClassVar[str] = "random"
-    summary: ClassVar[str] = "labels drawn at random: what chance gives"
+    summary: ClassVar[str] = "labels drawn at random, as a baseline"
     seed: int = SEED
 
     def _fit(self, data: TrainingData) -> None:
@@ -72,9 +106,9 @@ class Random(Method):
             values = X.data[X.indptr[row] : X.indptr[row + 1]]
             stored = values != 0  # an explicit zero must not change the draw
             content = indices[stored].tobytes() + values[stored].tobytes()
-            draw = np.random.default_rng([self.seed, *hashlib.blake2b(content).digest()])
+            draw = np.random.default_rng([self.params_.seed, *hashlib.blake2b(content).digest()])
             best.labels[row] = _start_of_permutation(draw, self.n_, k)
-        # The expected precision of a random label would be the honest score; order is all it has.
+        # About the chance that a random label is right, falling along the row as scores must.
         best.scores[:] = (1.0 - np.arange(k) / self.n_) / self.n_
         return best
 
@@ -83,7 +117,7 @@ class Random(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.n_ = int(arrays["n"])
-        expect(self.n_ == self.n_labels_, "the number of labels does not fit")
+        expect(self.n_ == self.n_labels_, "the number of labels does not match")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
@@ -91,9 +125,9 @@ class Random(Method):
 
 
 def _start_of_permutation(draw: np.random.Generator, n: int, k: int) -> list[int]:
-    """The first k numbers of a random order of 0 to n - 1; with a larger k, the same and more.
+    """Return the first k numbers of a random permutation of 0 to n - 1.
 
-    The shuffle of Fisher and Yates, which keeps only the places that it has changed.
+    A larger k extends the result. This is the shuffle of Fisher and Yates, in memory for k numbers.
     """
     start: list[int] = []
     moved: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What each method needs and can do, known without importing the module that implements it."""
+"""Summary, extra and capabilities of each method, without importing the method's module."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Description:
-    """What a reader of the list of methods wants to know of one.
+    """One row of the list of methods.
 
-    extra    the extra of this package without which the method cannot be trained
-    package  an importable package that is there if the extra is installed
-    update   whether `labelspace update` works on its models; explain and map likewise
+    Attributes
+    ----------
+    summary : str
+        What the method is, in one line.
+    extra : str or None
+        Extra of labelspace that the method needs.
+    package : str or None
+        A package that this extra installs.
+    update, explain, map : bool
+        Whether the commands of these names work on models of the method.
     """
 
     summary: str
@@ -30,7 +37,7 @@ class Description:
 
     @classmethod
     def of(cls, method: type[Method]) -> Description:
-        """Inspect a class; which extra it needs cannot be seen."""
+        """Return the description of a class; the extra that it needs is not known."""
         return cls(
             method.summary,
             update=method.can_update,
@@ -40,10 +47,10 @@ class Description:
 
 
 _NEURAL, _T5 = ("neural", "torch"), ("t5", "transformers")
-# Importing the classes takes seconds; a test compares these with them.
+# Importing the classes takes seconds. A test compares these descriptions with the classes.
 _DECLARED = {
     "fusion": Description(
-        "linear, neighbours and a learned space, weighed on held-out examples", explain=True
+        "linear classifiers, neighbours and an embedding, combined by stacking", explain=True
     ),
     "hierarchicalxc": Description("classifiers along a label tree, ranked by path probability"),
     "knn": Description("exact cosine neighbours on the raw features vote for their labels"),
@@ -51,7 +58,7 @@ _DECLARED = {
         "one-vs-all linear classifiers, hard negatives where labels are many", explain=True
     ),
     "most-common": Description("the most frequent labels, the same for every example"),
-    "random": Description("labels drawn at random: what chance gives"),
+    "random": Description("labels drawn at random, as a baseline"),
     "dxml": Description(
         "deep embedding of examples, whose nearest neighbours vote",
         *_NEURAL,
@@ -79,12 +86,12 @@ _DECLARED = {
 
 
 def describe(name: str) -> Description:
-    """Return what is known of a method; imports only the class of one from outside the package."""
+    """Return the description of a method; only a method from outside the package is imported."""
     return _DECLARED.get(name) or Description.of(method_class(name))
 
 
 def methods_with(capability: Literal["update", "explain", "map"]) -> str:
-    """Return the names of the installed methods that have a capability, for a sentence."""
+    """Return the names of the installed methods with a capability, separated by commas."""
     return ", ".join(
         name
         for name in method_names()
@@ -93,22 +100,23 @@ def methods_with(capability: Literal["update", "explain", "map"]) -> str:
 
 
 def is_installed(method: Description) -> bool:
-    """Return whether the extra that the method needs is installed; every extra brings torch."""
+    """Return whether the extra that the method needs is installed; every extra installs torch."""
     needed = () if method.package is None else (method.package, "torch")
     return all(find_spec(package) is not None for package in needed)
 
 
 def is_available(class_name: str) -> bool:
-    """Return whether a public class can be imported; True for what is not a method."""
+    """Return whether a public class can be imported; True for a class that is not a method."""
     name = _method_of(class_name)
     return name is None or is_installed(describe(name))
 
 
 def extra_of(class_name: str) -> str | None:
-    """Return the extra that the class of a method needs; None for what is not a method."""
+    """Return the extra that a public class needs; None for a class that is not a method."""
     name = _method_of(class_name)
     return None if name is None else describe(name).extra
 
 
 def _method_of(class_name: str) -> str | None:
+    """Return the name of the method that a public class implements; None if it is no method."""
     return next((name for name, home in HOMES.items() if home.endswith(f":{class_name}")), None)

@@ -1,4 +1,4 @@
-"""Explanations of a label by numbers: contributions of features, similar labels and examples."""
+"""Explanations of a label's score: effects of features, similar labels and similar examples."""
 
 from __future__ import annotations
 
@@ -39,27 +39,29 @@ class LabelExplanation:
     examples: list[tuple[int, float]]
     labelled: list[list[int]]
 
-    @property
-    def carriers(self) -> list[int]:
-        """The rows of the examples that have the label."""
-        pairs = zip(self.examples, self.labelled, strict=True)
-        return [row for (row, _), labels in pairs if self.label in labels]
-
 
 def checked_example(model: Method, X: Any, label: int) -> csr_matrix:
     """Return X as CSR; raise InputError if it is not one row or there is no such label."""
     X = as_csr(checked_features(X, model.n_features_in_))
     if X.shape[0] != 1:
-        raise InputError(f"X has {X.shape[0]} rows: one example is explained at a time")
+        raise InputError(f"X has {X.shape[0]} rows: pass one example")
     if not 0 <= label < model.n_labels_:
         raise InputError(f"label {label}: the model has labels 0 to {model.n_labels_ - 1}")
     return X
 
 
-def pushes(
+def score_changes(
     X: csr_matrix, raw_score: Callable[[csr_matrix], np.ndarray], k: int
 ) -> list[tuple[int, float]]:
-    """Return the k largest differences between the score and the score without a feature."""
+    """Return the k features with the largest effect, and the score minus that without each.
+
+    Parameters
+    ----------
+    X : csr_matrix of shape (1, n_features)
+    raw_score : callable
+        Returns the score of each row of a matrix.
+    k : int
+    """
     if X.nnz == 0:
         return []
     without = csr_matrix(
@@ -67,16 +69,16 @@ def pushes(
         shape=(X.nnz, X.shape[1]),
     )
     without.data[np.arange(X.nnz) * (X.nnz + 1)] = 0.0  # feature i of row i
-    push = raw_score(X) - raw_score(without)
-    best = np.argsort(-np.abs(push), kind="stable")[:k]
-    return pairs(X.indices[best], push[best])
+    change = raw_score(X) - raw_score(without)
+    best = np.argsort(-np.abs(change), kind="stable")[:k]
+    return pairs(X.indices[best], change[best])
 
 
-def alike(weights: csr_matrix, label: int, k: int) -> list[tuple[int, float]]:
-    """Return the k labels whose weights, rows of a sparse matrix, have the largest cosine."""
+def most_similar_rows(weights: csr_matrix, row: int, k: int) -> list[tuple[int, float]]:
+    """Return the k other rows of a sparse matrix with the largest positive cosine to a row."""
     rows = unit_rows(weights)
-    cosines = np.asarray((rows @ rows[label].T).todense()).ravel()
-    cosines[label] = 0.0
+    cosines = np.asarray((rows @ rows[row].T).todense()).ravel()
+    cosines[row] = 0.0
     best = np.argsort(-cosines, kind="stable")[:k]
     return pairs(best[cosines[best] > 0], cosines[best][cosines[best] > 0])
 

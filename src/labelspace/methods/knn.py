@@ -1,7 +1,4 @@
-"""k-nearest neighbours on the raw features: cosine similarity, neighbours vote for their labels.
-
-score(l | x) = sum_{i in N(x)} s_i^p y_il / sum_{i in N(x)} s_i^p,   s_i = cos(x, x_i)
-"""
+"""k-nearest neighbours by cosine similarity of the features."""
 
 from __future__ import annotations
 
@@ -24,7 +21,35 @@ if TYPE_CHECKING:
 
 
 class KNN(Method):
-    """Neighbours by cosine similarity of the sparse features, votes weighted by similarity."""
+    """k-nearest neighbours by cosine similarity of the features.
+
+    The neighbours N(x) of an example vote for their labels, weighted by a power of the similarity:
+
+        score(l | x) = sum_{i in N(x)} s_i^p y_il / sum_{i in N(x)} s_i^p,   s_i = cos(x, x_i)
+
+    The search is exact, by an inverted index over the features. The rule is that of [1]_.
+
+    Attributes
+    ----------
+    neighbours_ : SparseNeighbours
+        The inverted index.
+    Y_ : csr_matrix
+        Labels of the training examples.
+
+    References
+    ----------
+    .. [1] S. A. Dudani. The Distance-Weighted k-Nearest-Neighbor Rule. IEEE Transactions on
+       Systems, Man, and Cybernetics, 1976.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]])
+    >>> Y = np.array([[1, 0], [1, 0], [0, 1]])
+    >>> best = KNN(neighbours=2).fit(X, Y).predict([[0, 0, 2]], 1)
+    >>> best.labels.tolist(), best.scores.tolist()
+    ([[1]], [[1.0]])
+    """
 
     name: ClassVar[str] = "knn"
     summary: ClassVar[str] = "exact cosine neighbours on the raw features vote for their labels"
@@ -33,20 +58,20 @@ class KNN(Method):
         "Number of training examples that vote.", default=20, group="usual", low=1
     )
     power: float = number(
-        "Power of the similarity that a vote is weighted by; 0 counts every vote alike.",
+        "Power of the similarity that a vote is weighted by; with 0, votes have equal weights.",
         default=2.0,
         group="usual",
         low=0.0,
         high=16.0,
     )
     max_document_frequency: float | None = number(
-        "Ignore features that more than this share of the examples have: with dense features, "
-        "every query would be compared with every example.",
+        "Ignore features that more than this share of the examples have, such as dense features, "
+        "by which every query would be compared with every example.",
         default=None,
         group="usual",
         low=0.0,
         high=1.0,
-        none="all features are compared",
+        none="use all features",
     )
     seed: int = SEED
 

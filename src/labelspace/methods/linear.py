@@ -1,15 +1,4 @@
-"""One-vs-all linear classifiers on the sparse features (DiSMEC, Babbar and Schoelkopf 2017).
-
-Each label has weights of its own, <w_l, x> + b_l, trained by dual coordinate descent on examples of
-length 1; small weights are dropped. Where labels are few, a label's negatives are all examples that
-do not carry it, and all labels are scored. Where they are many, its negatives are the hard ones:
-examples that have it on their short list (Slice, Jain et al. 2019), and the short list is scored:
-
-    h(x)_l = <w_l, x> + b_l + c s_l(x)
-
-with s the short list's own score, which separates the listed labels from all others. c, and the
-calibration that makes h a probability, are fitted on a hold-out.
-"""
+"""One-vs-all linear classifiers on sparse features, with all or with hard negatives."""
 
 from __future__ import annotations
 
@@ -31,7 +20,12 @@ from labelspace.data.dataset import Features
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.defaults import autos, resolve_shared
-from labelspace.methods.explanation import LabelExplanation, alike, checked_example, pushes
+from labelspace.methods.explanation import (
+    LabelExplanation,
+    checked_example,
+    most_similar_rows,
+    score_changes,
+)
 from labelspace.methods.parameters import (
     AUTO,
     METRIC,
@@ -51,19 +45,61 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.runs.checkpoint_files import Blocks
 
-MOST_WORK = 2e9  # of a pass over all examples for each label: above, negatives are the hard ones
-EXAMPLE_WORK = 10  # an example costs as much as so many of its non-zeros
+# Labels times the work of a pass over all examples, in multiply-adds; above, negatives are hard.
+MAX_WORK = 2e9
+EXAMPLE_WORK = 10  # work per example beyond its non-zeros, in non-zeros
 SHORTLIST_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.4)  # values of c that are tried
 DEFAULT_SHORTLIST_WEIGHT = 0.1  # c without a hold-out
 
 
 class Linear(Method):
-    """A sparse linear classifier a label."""
+    """One-vs-all linear classifiers on sparse features.
+
+    Every label has a classifier <w_l, x> + b_l, trained by dual coordinate descent on examples of
+    length 1; small weights are set to zero, as in DiSMEC [1]_. With few labels, the negatives of a
+    label are all examples without it, and `predict` scores all labels. With many labels, its
+    negatives are hard ones: the examples that have it on their short list of candidates, as in
+    Slice [2]_. `predict` then scores the short list by
+
+        h(x)_l = <w_l, x> + b_l + c s_l(x)
+
+    where s_l is the candidate's naive Bayes score. A hold-out is used to choose c and to calibrate
+    h to a probability.
+
+    Attributes
+    ----------
+    ranker_ : LinearRanker
+        The classifiers.
+    shortlister_ : Shortlister or None
+        Finds candidates, with hard negatives.
+    shortlist_weight_ : float
+        c.
+    calibration_ : Calibration
+
+    References
+    ----------
+    .. [1] R. Babbar, B. Schölkopf. DiSMEC: Distributed Sparse Machines for Extreme Multi-label
+       Classification. WSDM 2017.
+    .. [2] H. Jain, V. Balasubramanian, B. Chunduri, M. Varma. Slice: Scalable Linear Extreme
+       Classifiers Trained on 100 Million Labels for Related Searches. WSDM 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.tile(np.eye(3), (4, 1))
+    >>> Y = np.tile([[1, 0, 1], [1, 1, 0], [0, 1, 0]], (4, 1))
+    >>> model = Linear().fit(X, Y)
+    >>> model.params_.negatives
+    'all'
+    >>> model.predict(X[2:3], 1).labels.tolist()
+    [[1]]
+    """
 
     name: ClassVar[str] = "linear"
     can_explain: ClassVar[bool] = True
     summary: ClassVar[str] = "one-vs-all linear classifiers, hard negatives where labels are many"
     can_rerank: ClassVar[bool] = True
+    can_compare_labels: ClassVar[bool] = True
 
     loss: str = choice(
         "Loss of a label's classifier.", "squared_hinge", "logistic", default="squared_hinge"
@@ -84,7 +120,7 @@ class Linear(Method):
         auto="all where labels are few enough to train against all examples, else hard",
     )
     shortlist: int = integer(
-        "Candidates per example, with hard negatives.", default=100, group="usual", low=1
+        "Number of candidates per example, with hard negatives.", default=100, group="usual", low=1
     )
     prune: float = number(
         "Weights below this absolute value are set to zero.", default=0.1, group="usual", low=0.0
@@ -104,7 +140,7 @@ class Linear(Method):
         negatives = params["negatives"]
         if negatives == AUTO:
             work = shape.labels * (shape.feature_nnz + EXAMPLE_WORK * shape.points)
-            negatives = "all" if work <= MOST_WORK else "hard"
+            negatives = "all" if work <= MAX_WORK else "hard"
         C = 10.0 if params["loss"] == "logistic" else 0.5 if negatives == "all" else 1.0
         found = {"negatives": negatives, **autos(params, {"C": C})}
         return {**found, **resolve_shared(params, shape)}
@@ -114,20 +150,21 @@ class Linear(Method):
         X, Y = as_csr(data.X), data.Y
         self.shortlist_weight_, self.calibration_ = DEFAULT_SHORTLIST_WEIGHT, Calibration()
         blocks = kept_blocks(data.callbacks, "part", data.identity)
-        self._learn(hold_out.X, hold_out.Y, data.callbacks, blocks)
+        self._fit_weights(hold_out.X, hold_out.Y, data.callbacks, blocks)
         if hold_out.valid is not None:
             self._calibrate(*hold_out.valid, hold_out.Y)
         if hold_out.refits:
             blocks = kept_blocks(data.callbacks, "all", data.identity)
-            self._learn(X, Y, data.callbacks, blocks)
+            self._fit_weights(X, Y, data.callbacks, blocks)
 
-    def _learn(
+    def _fit_weights(
         self,
         X: csr_matrix,
         Y: csr_matrix,
         callbacks: Sequence[Callback] = (),
         blocks: Blocks | None = None,
     ) -> None:
+        """Fit the classifiers, and with hard negatives what finds candidates."""
         self.shortlister_, candidates = None, None
         if self.params_.negatives == "hard":
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
@@ -147,7 +184,7 @@ class Linear(Method):
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
-        self._learn(X, Y)
+        self._fit_weights(X, Y)
         return True
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> None:
@@ -170,10 +207,10 @@ class Linear(Method):
         return _ordered(*self._scored(X, max(k, self.params_.shortlist)), self.shortlist_weight_, k)
 
     def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The short lists (n, k), the scores of their labels, and how likely these made them."""
+        """Return candidates (n, k), their scores, and their naive Bayes log-likelihoods."""
         assert self.shortlister_ is not None
         listed, log_likelihood = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
-        log_likelihood[listed < 0] = 0.0  # its -inf times a share of 0 would be NaN
+        log_likelihood[listed < 0] = 0.0  # -inf times a weight of 0 would be NaN
         return listed, self.ranker_.score(X, listed), log_likelihood
 
     def _predict(self, X: Features, k: int) -> Ranking:
@@ -188,29 +225,60 @@ class Linear(Method):
         self.shortlister_ = None
 
     def margins(self, X: Any, candidates: np.ndarray) -> np.ndarray:
-        """<w_l, x> + b_l of each example's candidates (n, k), -inf where a candidate is -1."""
+        """Return <w_l, x> + b_l for given labels.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the examples, which are scaled to length 1.
+        candidates : ndarray of int of shape (n, k)
+            Labels per example; -1 pads.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            -inf where the candidate is -1.
+        """
         self._check_fitted()
         return self.ranker_.score(as_csr(checked_features(X, self.n_features_in_)), candidates)
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
-        """Which features speak for the label, and which labels have weights like it."""
+        """Return the features that raise or lower a label's score most, and similar labels.
+
+        The weight of a feature is the score minus that without it. Labels are compared by their
+        weights. There are no training examples.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, n_features)
+            One example.
+        label : int
+            Column of Y.
+        k : int, default 5
+            Number of features and of labels.
+
+        Returns
+        -------
+        LabelExplanation
+        """
         self._check_fitted()
         X = checked_example(self, X, label)
 
         def score(rows: csr_matrix) -> np.ndarray:
             return self.ranker_.score(rows, np.full((rows.shape[0], 1), label))[:, 0]
 
-        return LabelExplanation(label, pushes(X, score, k), self.alike(label, k), [], [])
+        changes, similar = score_changes(X, score, k), self.similar_labels(label, k)
+        return LabelExplanation(label, changes, similar, [], [])
 
-    def alike(self, label: int, k: int) -> list[tuple[int, float]]:
-        """The labels whose weights are most like the label's, and their cosines."""
-        return alike(self.ranker_.weights[:, :-1], label, k)
+    def similar_labels(self, label: int, k: int) -> list[tuple[int, float]]:
+        """Return the labels whose weights have the largest cosine to the label's."""
+        return most_similar_rows(self.ranker_.weights[:, :-1], label, k)
 
     def metadata(self) -> dict[str, Any]:
         weights = self.ranker_.weights
         return {
             "negatives": self.params_.negatives,
-            "weights a label": round(weights.nnz / weights.shape[0], 1),
+            "weights per label": round(weights.nnz / weights.shape[0], 1),
         }
 
     def state(self) -> dict[str, np.ndarray]:
@@ -230,22 +298,23 @@ class Linear(Method):
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         kind = params["negatives"]
         per_example = shape.feature_nnz / max(1, shape.points)
-        # A weight needs an example of the label, or a negative, in which its feature is seen.
-        seen = min(float(shape.features), 20.0 * per_example)
+        # A label has weights for the features of its positives and of its negatives.
+        per_label = min(float(shape.features), 20.0 * per_example)
         needs = {
-            "weights of the labels": int(24 * shape.labels * seen),
-            "examples, cut in two and of length 1": 2 * shape.data_bytes + 16 * shape.feature_nnz,
+            "weights of the labels": int(24 * shape.labels * per_label),
+            "training and held-out examples of length 1": 2 * shape.data_bytes
+            + 16 * shape.feature_nnz,
             "dense vectors of each thread": (12 * shape.features + 24 * shape.points) * cores(),
         }
-        if kind == "all":  # all labels are scored by weights that are laid out feature by feature
-            by_feature = 8.0 * shape.labels * seen
-            if seen >= DENSE * shape.features:
+        if kind == "all":  # to score all labels, weights are also stored by feature
+            by_feature = 8.0 * shape.labels * per_label
+            if per_label >= DENSE * shape.features:
                 by_feature += 4.0 * shape.labels * shape.features
             needs["weights by feature"] = int(by_feature)
         if kind == "hard":
             k = min(params["shortlist"], shape.labels)
-            needs["short lists"] = 36 * shape.points * k
-            needs["the short list's weights"] = int(16 * shape.label_nnz * per_example)
+            needs["candidates"] = 36 * shape.points * k
+            needs["naive Bayes weights"] = int(16 * shape.label_nnz * per_example)
         return needs
 
 

@@ -1,4 +1,4 @@
-"""The names of all methods. A new method is one file, one line here and one page of docs."""
+"""The registry of methods by name. CONTRIBUTING.md describes how to add one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labelspace.errors import MissingExtraError, UnknownMethodError
 if TYPE_CHECKING:
     from labelspace.methods.base import Method
 
-# name -> where its class lives: modules are imported only when the method is asked for.
+# Module and class of each method; a module is imported when its method is first used.
 HOMES = {
     "most-common": "labelspace.methods.baselines:MostCommon",
     "random": "labelspace.methods.baselines:Random",
@@ -30,11 +30,30 @@ _registered: dict[str, type[Method]] = {}
 
 
 def method_names() -> list[str]:
+    """Return the names of all methods, sorted."""
     return sorted({*HOMES, *_registered})
 
 
 def method_class(name: str) -> type[Method]:
-    """The class behind a name."""
+    """Return the class of a method.
+
+    Parameters
+    ----------
+    name : str
+        One of `method_names()`.
+
+    Returns
+    -------
+    type
+        A subclass of `Method`.
+
+    Raises
+    ------
+    UnknownMethodError
+        If there is no such method; the message suggests the most similar name.
+    MissingExtraError
+        If a package that the method needs is not installed.
+    """
     if not isinstance(name, str):
         raise UnknownMethodError(
             f"method={name!r}: expected a name; there are: {', '.join(method_names())}"
@@ -54,6 +73,28 @@ def method_class(name: str) -> type[Method]:
 
 
 def register(cls: type[Method]) -> type[Method]:
-    """Add a method from outside the package (usable as a class decorator)."""
+    """Add a method from outside the package; usable as a class decorator.
+
+    Parameters
+    ----------
+    cls : type
+        A subclass of `Method`. Its `name` may be that of a method of the package, which it then
+        replaces.
+
+    Returns
+    -------
+    type
+        The class.
+
+    Examples
+    --------
+    >>> from labelspace.methods.knn import KNN
+    >>> @register
+    ... class MyKNN(KNN):
+    ...     name = "my-knn"
+    >>> method_class("my-knn") is MyKNN
+    True
+    >>> del _registered["my-knn"]
+    """
     _registered[cls.name] = cls
     return cls

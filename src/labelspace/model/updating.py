@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from labelspace.components.training_data import Shape
-from labelspace.data.levels import Levels
 from labelspace.data.taxonomy import joined
 from labelspace.errors import UnsupportedError
+from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.descriptions import methods_with
 from labelspace.model.memory import refuse_if_too_large

@@ -1,10 +1,10 @@
-"""Autoencoders of sparse rows: codes of features or labels, and the way back from a code.
+"""Autoencoders of sparse rows, such as features or labels.
 
     L = 1/B sum_i |decode(encode(x_i)) - x_i|^2
 
-Most of a row are zeros, and so most of the sum. Once rows are wide, the zeros of some columns stand
-for all: the non-zeros are counted as they are, the zeros of m columns drawn out of n with the
-weight n / m. The expectation over the draws is L, and that of the gradient its gradient.
+Most cells of a row are zeros, and so are most terms of the sum. For wide rows the zeros are
+sampled: the loss is over all non-zeros and over the zeros of m columns drawn out of n, with the
+weight n / m. The expected value of loss and gradient over the draws is L and its gradient.
 """
 
 from __future__ import annotations
@@ -28,14 +28,27 @@ from labelspace.nn.row_tables import RowTable
 
 
 class DenseLayers:
-    """Linear maps with ReLU between them; without any, what comes in goes out."""
+    """Linear layers with ReLU between them; the identity if there are none.
+
+    Parameters
+    ----------
+    layers : sequence of dict of Tensor
+        `weight` (inputs, outputs) and `bias` (outputs,) of each layer.
+    """
 
     def __init__(self, layers: Sequence[dict[str, Tensor]]) -> None:
         self.layers = layers
 
     @classmethod
     def fresh(cls, widths: Sequence[int], rng: np.random.Generator) -> DenseLayers:
-        """From widths[0] to widths[-1]: random, but a lone square map begins as the identity."""
+        """Return layers with random weights; a single square layer is initialised as identity.
+
+        Parameters
+        ----------
+        widths : sequence of int
+            Width of the input, of hidden layers and of the output.
+        rng : numpy.random.Generator
+        """
         layers = []
         for fan_in, fan_out in pairwise(widths):
             if len(widths) == 2 and fan_in == fan_out:
@@ -49,45 +62,53 @@ class DenseLayers:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> DenseLayers:
-        """From `arrays`, checked to fit each other."""
+        """Return the layers of `arrays`; raise ModelFormatError if they do not fit each other."""
         layers = [
             {part: torch.from_numpy(np.array(arrays[f"{n}.{part}"])) for part in _PARTS}
             for n in range(len(arrays) // len(_PARTS))
         ]
         for layer in layers:
             weight, bias = layer["weight"], layer["bias"]
-            expect(weight.ndim == 2 and bias.shape == weight.shape[1:], "a dense layer is not one")
-        for one, after in pairwise(layers):
-            fits = one["weight"].shape[1] == after["weight"].shape[0]
+            expect(
+                weight.ndim == 2 and bias.shape == weight.shape[1:],
+                "weight and bias of a layer differ in width",
+            )
+        for one, following in pairwise(layers):
+            fits = one["weight"].shape[1] == following["weight"].shape[0]
             expect(fits, "the dense layers do not fit each other")
         return cls(layers)
 
     def width(self, width: int) -> int:
-        """The length of what comes out, for vectors of this length, which has to fit."""
+        """Return the width of the output for an input of this width.
+
+        Raise ModelFormatError if the first layer has another one.
+        """
         if not self.layers:
             return width
         expect(self.layers[0]["weight"].shape[0] == width, "the dense layers do not fit the code")
         return int(self.layers[-1]["weight"].shape[1])
 
     def __call__(self, h: Tensor) -> Tensor:
-        """With gradient, for training."""
+        """Return the output with its gradient, for training."""
         for number, layer in enumerate(self.layers):
             h = (torch.relu(h) if number else h) @ layer["weight"] + layer["bias"]
         return h
 
     def apply(self, h: np.ndarray) -> np.ndarray:
-        """Without gradient; a row's result does not depend on the rows beside it."""
+        """Return the output without gradient; a row does not depend on the rows beside it."""
         for number, layer in enumerate(self.layers):
             weight, bias = (layer[part].detach().numpy() for part in _PARTS)
             h = dense_times_dense(np.maximum(h, 0.0) if number else h, weight) + bias
         return h
 
     def tensors(self) -> dict[str, Tensor]:
+        """Return all weights by name, sharing memory, for the Trainer."""
         return {
             f"{n}.{part}": layer[part] for n, layer in enumerate(self.layers) for part in _PARTS
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
+        """Return all weights by name, for `restore`."""
         return {name: tensor.detach().numpy() for name, tensor in self.tensors().items()}
 
 
@@ -95,10 +116,15 @@ _PARTS = ("weight", "bias")
 
 
 class Decoder:
-    """From a code to a wide row: dense layers, each with ReLU, then a vector and bias a column.
+    """Maps a code to a wide row: dense layers, each with ReLU, then a vector and bias per column.
 
-    table  (columns, width + 1): a column's value is <(activations, 1), its row>, so that a batch
-           trains the rows of the columns it looks at, and search finds the largest values
+    Parameters
+    ----------
+    hidden : DenseLayers
+    table : RowTable of shape (columns, width + 1)
+        The value of a column is the inner product of its row with the activations and a one. So a
+        batch trains the rows of its columns alone, and inner-product search finds the largest
+        values.
     """
 
     def __init__(self, hidden: DenseLayers, table: RowTable) -> None:
@@ -108,43 +134,61 @@ class Decoder:
     def fresh(
         cls, widths: Sequence[int], n_columns: int, spread: float, rng: np.random.Generator
     ) -> Decoder:
-        """widths: of the code and of hidden layers; spread: of the columns' vectors."""
+        """Return a decoder with random weights.
+
+        Parameters
+        ----------
+        widths : sequence of int
+            Width of the code and of hidden layers.
+        n_columns : int
+        spread : float
+            Expected length of the columns' vectors.
+        rng : numpy.random.Generator
+        """
         table = rng.standard_normal((n_columns, widths[-1] + 1), np.float32)
         table *= np.float32(spread / np.sqrt(widths[-1]))
         table[:, -1] = 0.0
         return cls(DenseLayers.fresh(widths, rng), RowTable(table))
 
     def activations(self, codes: Tensor) -> Tensor:
-        """What the columns' vectors meet, with a one at the end for their biases."""
+        """Return the input of the last layer, with a one appended for the biases."""
         h = torch.relu(self.hidden(codes)) if self.hidden.layers else codes
         return torch.cat([h, torch.ones(len(h), 1)], dim=1)
 
     def queries(self, codes: np.ndarray) -> np.ndarray:
-        """The same without gradient."""
+        """Return the same as `activations`, without gradient."""
         h = np.maximum(self.hidden.apply(codes), 0.0) if self.hidden.layers else codes
         return np.hstack([h, np.ones((len(h), 1), np.float32)])
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights by name, sharing memory, for the Trainer."""
+        """Return all weights by name, sharing memory, for the Trainer."""
         hidden = prefixed("decoder.", self.hidden.tensors())
         return {**hidden, "decoder.table": torch.from_numpy(self.table.weight)}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All weights by name; the table may be a memory map, which torch does not take."""
+        """Return all weights by name; the table may be a memory map, unlike torch's tensors."""
         hidden = prefixed("decoder.", self.hidden.arrays())
         return {**hidden, "decoder.table": self.table.weight}
 
 
 @dataclass(frozen=True)
 class Zeros:
-    """The columns whose zeros are looked at, sorted, and how many columns each stands for."""
+    """The columns whose zeros are part of the loss.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (m,)
+        Sorted.
+    weight : float
+        Weight of each of their zeros: the number of all columns over m.
+    """
 
     columns: np.ndarray
     weight: float
 
     @classmethod
     def draw(cls, n_columns: int, count: int | None, rng: np.random.Generator) -> Zeros:
-        """`count` columns; all of them if it is None or no fewer than there are."""
+        """Draw `count` columns; take all if it is None or not less than their number."""
         if count is None or count >= n_columns:
             return cls(np.arange(n_columns), 1.0)
         drawn = np.sort(rng.choice(n_columns, count, replace=False, shuffle=False))
@@ -152,13 +196,13 @@ class Zeros:
 
 
 def reconstruction_loss(decoder: Decoder, codes: Tensor, X: csr_matrix, zeros: Zeros) -> Tensor:
-    """L above, over the non-zeros of X and the zeros drawn."""
+    """Return L over the non-zeros of X and the sampled zeros."""
     used = np.union1d(X.indices, zeros.columns)
     rows = decoder.table.rows(used)
     h = decoder.activations(codes)
     cells = cell_products(h, rows, X.indptr, np.searchsorted(used, X.indices))
     at_zeros = h @ rows[torch.from_numpy(np.searchsorted(used, zeros.columns))].T
-    # Of the drawn columns all cells are summed; those of non-zeros are taken off again.
+    # All cells of the drawn columns are summed, then those of non-zeros are subtracted.
     drawn = torch.from_numpy(np.isin(X.indices, zeros.columns))
     squares = at_zeros.square().sum(1).sum() - cells[drawn].square().sum()
     misses = (cells - torch.from_numpy(X.data)).square().sum()
@@ -167,7 +211,7 @@ def reconstruction_loss(decoder: Decoder, codes: Tensor, X: csr_matrix, zeros: Z
 
 
 def cell_products(h: Tensor, rows: Tensor, indptr: np.ndarray, columns: np.ndarray) -> Tensor:
-    """<h_i, rows_j> for the cells (i, j) of a CSR pattern, and nothing but these."""
+    """Return <h_i, rows_j> for the cells (i, j) of a CSR pattern alone."""
     found = _CellProducts.apply(h, rows, indptr, columns)  # type: ignore[no-untyped-call]  # torch's `apply` has no types
     return cast(Tensor, found)
 
@@ -204,7 +248,13 @@ def _multiply_cells(h, rows, indptr, columns, out):  # type: ignore[no-untyped-d
 
 
 class Autoencoder:
-    """An encoder of sparse rows and a decoder with its layers in reverse order."""
+    """An encoder of sparse rows and a decoder with the same widths in reverse order.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    decoder : Decoder
+    """
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         self.encoder, self.decoder = encoder, decoder
@@ -225,12 +275,12 @@ class Autoencoder:
         ----------
         n_columns : int
         widths : sequence of int
-            Layers of the encoder, the code's last.
+            Widths of the encoder's layers, that of the code last.
         rng : numpy.random.Generator
         row_lr_scale : ndarray of shape (n_columns,), optional
             Factor of the learning rate and initial weights of the encoder's rows.
         spread : float
-            Initial length of the decoder's vectors.
+            Expected initial length of the decoder's vectors.
 
         Returns
         -------
@@ -243,10 +293,17 @@ class Autoencoder:
     def along(
         cls, directions: np.ndarray, widths: Sequence[int], rng: np.random.Generator
     ) -> Autoencoder:
-        """One that begins as x -> directions directions' x, a linear one, whatever its depth.
+        """Return an autoencoder initialised as the linear map x -> D D' x, whatever its depth.
 
-        directions  (columns, r); at most as many as the code is wide, and half a hidden layer
-        A hidden layer holds a coordinate as two neurons, for ReLU lets one sign through.
+        A hidden layer represents a coordinate by two neurons, since ReLU passes one sign alone.
+
+        Parameters
+        ----------
+        directions : ndarray of shape (columns, r)
+            D. r is at most the width of the code and half that of each hidden layer.
+        widths : sequence of int
+            Widths of the encoder's layers, that of the code last.
+        rng : numpy.random.Generator
         """
         n_columns, r = directions.shape
         fresh = cls.fresh(n_columns, widths, rng)
@@ -263,28 +320,29 @@ class Autoencoder:
         return fresh
 
     def loss(self, X: csr_matrix, zeros: Zeros, codes: Tensor | None = None) -> Tensor:
-        """L above; `codes` where they are at hand, such as those of rows with noise."""
+        """Return L; of these codes if given, such as those of rows with dropout."""
         codes = self.encoder(X) if codes is None else codes
         return reconstruction_loss(self.decoder, codes, X, zeros)
 
     def encode(self, X: csr_matrix) -> np.ndarray:
-        """Codes without gradient."""
+        """Return codes without gradient."""
         return self.encoder.encode(X)
 
     def tables(self) -> dict[str, RowTable]:
-        """What a batch trains by rows."""
+        """Return the tables that are trained by rows."""
         return {"encoder": self.encoder.input_layer, "decoder": self.decoder.table}
 
     def dense_parameters(self) -> list[Tensor]:
+        """Return the weights that every batch trains."""
         return [*self.encoder.dense_parameters(), *self.decoder.hidden.tensors().values()]
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights by name, sharing memory, for the Trainer."""
+        """Return all weights by name, sharing memory, for the Trainer."""
         return {**self.encoder.tensors(), **self.decoder.tensors()}
 
 
 def _pass_on(weight: Tensor, r: int, *, pairs_in: bool, pairs_out: bool) -> None:
-    """Make a layer pass r coordinates on, from and to either themselves or pairs of neurons."""
+    """Initialise a layer to copy r coordinates, each as one neuron or as a pair of them."""
     eye = torch.eye(r)
     with torch.no_grad():
         weight[:, : 2 * r if pairs_out else r] = 0.0
@@ -295,7 +353,7 @@ def _pass_on(weight: Tensor, r: int, *, pairs_in: bool, pairs_out: bool) -> None
 
 
 def restore_decoder(arrays: Mapping[str, np.ndarray]) -> Decoder:
-    """A decoder for prediction from what `Decoder.arrays` gave."""
+    """Return a decoder for prediction from what `Decoder.arrays` returned."""
     own = with_prefix("decoder.", arrays)
     table = RowTable.frozen(own.pop("table"))
     return Decoder(DenseLayers.restore(own), table)

@@ -1,10 +1,11 @@
-"""Losses of a batch over its candidate labels, each with its gradient worked out by hand.
+"""Losses of a batch over its candidate labels, each with its gradient derived by hand.
 
-All take logits (examples, candidates); the positives among them as index pairs `rows`, `columns`,
-each pair once and in any order; and return a sum over candidates averaged over examples. Examples
-without positives are allowed, and so are batches without candidates, whose loss is 0.
+All take logits (examples, candidates) and the positives among them as index pairs `rows`,
+`columns`, each pair once and in any order; they return a sum over candidates averaged over
+examples. Examples without positives are allowed, and so are batches without candidates, whose loss
+is 0.
 
-Why by hand: at 512 x 20,000 most of the time goes into fresh memory, so each loss fills one new
+Why by hand: at 512 x 20,000 most of the time is spent on new memory, so each loss fills one new
 matrix, which becomes the gradient; autograd fills three or four.
 
 Gradients and values do not depend on the number of threads: sums are over rows first, and functions
@@ -21,15 +22,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-SHARED_OUT = 1 << 15  # cells: torch divides no fewer among threads
-STRIDE = 32  # cells that torch's loops take at a time, at most
-CELLS_AT_A_TIME = 1 << 18  # scratch that stays in a core's cache
+THREADED = 1 << 15  # cells: torch runs fewer on one thread
+STRIDE = 32  # cells per iteration of torch's loops, at most
+BLOCK_CELLS = 1 << 18  # cells of temporary memory that stay in a core's cache
 
 
 def margin_loss(
     logits: Tensor, rows: Tensor, columns: Tensor, sampled: Tensor, margin: float
 ) -> Tensor:
-    """Each negative should stay `margin` below the example's sampled positive (GLaS, eq. 1).
+    """Return the hinge loss of all negatives against a sampled positive (Guo et al. 2019, eq. 1).
 
         1/B sum_i sum_{c not positive} [s_ic - s_i,sampled(i) + margin]_+
 
@@ -69,10 +70,10 @@ def margin_loss(
 def mined_margin_loss(
     logits: Tensor, rows: Tensor, columns: Tensor, sampled: Tensor, margin: float, hardest: int
 ) -> Tensor:
-    """The margin loss on each example's `hardest` negatives alone: those that score highest.
+    """Return the margin loss over the `hardest` highest-scoring negatives of each example.
 
-    Stochastic negative mining (Reddi et al. 2019). With as many as there are candidates it is
-    `margin_loss`, whose other parameters it has.
+    Stochastic negative mining (Reddi et al. 2019). If `hardest` is the number of candidates, it is
+    `margin_loss`; the other parameters are those of `margin_loss`.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def softmax_loss(
     weights: Tensor | None = None,
     exclude_positives: bool = False,
 ) -> Tensor:
-    """Cross-entropy of a softmax over the candidates, summed over all positives of an example.
+    """Return the cross-entropy of a softmax over candidates, summed over an example's positives.
 
         1/B sum_i sum_{p positive} w_ip (log sum_c exp s_ic - s_ip)
 
@@ -113,13 +114,13 @@ def softmax_loss(
     rows, columns : Tensors of shape (pairs,)
         The positives.
     log_q : Tensor of shape (candidates,), optional
-        Logarithm of the chance of each to be among the candidates; it is subtracted from the
-        logits, so that a sampled softmax estimates the full one.
+        Logarithm of the probability of each to be among the candidates; it is subtracted from
+        the logits, so that a sampled softmax estimates the full one.
     weights : Tensor of shape (pairs,), optional
         w of each positive, 1 if None.
     exclude_positives : bool
-        For each positive, the sum over c runs over it and the negatives alone: the example's other
-        positives do not compete with it.
+        For each positive, the sum over c is over it and the negatives alone, without the example's
+        other positives.
 
     Returns
     -------
@@ -163,7 +164,7 @@ def binary_loss(
     weights: Tensor | None = None,
     negative_weights: Tensor | None = None,
 ) -> Tensor:
-    """Binary cross-entropy of every candidate.
+    """Return the binary cross-entropy summed over all candidates.
 
         1/B sum_i (sum_{p positive} w_ip log(1 + e^-s_ip) + sum_{n negative} u_n log(1 + e^s_in))
 
@@ -175,8 +176,8 @@ def binary_loss(
     weights : Tensor of shape (pairs,), optional
         w of each positive, 1 if None.
     negative_weights : Tensor of shape (candidates,), optional
-        u, 1 if None; with one over the inclusion chance, the loss over sampled negatives estimates
-        that over all labels.
+        u, 1 if None; with one over the inclusion probability, the loss over sampled negatives
+        estimates that over all labels.
 
     Returns
     -------
@@ -194,9 +195,9 @@ def binary_loss(
     slope = _copy(logits)
     weights = torch.ones_like(rows, dtype=slope.dtype) if weights is None else weights
     positives = slope[rows, columns]
-    slope[rows, columns] = -math.inf  # of no weight as negatives
+    slope[rows, columns] = -math.inf  # softplus and sigmoid are 0: positives are no negatives
     value = (weights * softplus_of(-positives)).sum()
-    height = max(1, CELLS_AT_A_TIME // slope.shape[1])
+    height = max(1, BLOCK_CELLS // slope.shape[1])
     for start in range(0, len(slope), height):
         block = slope[start : start + height]
         losses = softplus_of(block)
@@ -211,7 +212,7 @@ def binary_loss(
 
 
 def with_gradient(inputs: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    """Return `value` as a function of `inputs` whose gradient is known already."""
+    """Return `value` as a function of `inputs` with a gradient that is already computed."""
     return cast(Tensor, _WithGradient.apply(inputs, value, gradient))  # type: ignore[no-untyped-call]  # torch's `apply` has no types
 
 
@@ -231,20 +232,20 @@ class _WithGradient(torch.autograd.Function):
 def in_pieces(function: Callable[[Tensor], Tensor], cells: Tensor) -> Tensor:
     """Apply a function that works in place to contiguous cells; return them.
 
-    torch approximates exp and the like in another way in the last cells of each thread's part,
-    where they do not fill a stride. Here all parts but the last one are of whole strides, so that
+    torch approximates exp and similar functions differently in the last cells of each thread's
+    part if they do not fill a stride. Here all parts but the last consist of whole strides, so that
     bits do not depend on the number of threads.
     """
     flat, threads = cells.detach().view(-1), torch.get_num_threads()
     if threads == 1:
         function(flat)
-    elif len(flat) >= 2 * threads * SHARED_OUT:  # enough for every thread
+    elif len(flat) >= 2 * threads * THREADED:  # enough for every thread
         even = len(flat) - len(flat) % (threads * STRIDE)
         function(flat[:even])
         function(flat[even:])
     else:
-        for start in range(0, len(flat), SHARED_OUT):
-            function(flat[start : start + SHARED_OUT])
+        for start in range(0, len(flat), THREADED):
+            function(flat[start : start + THREADED])
     return cells
 
 
@@ -276,12 +277,12 @@ def _copy(values: Tensor) -> Tensor:
 
 
 def _sampled_scores(logits: Tensor, sampled: Tensor) -> Tensor:
-    """(examples, 1); infinite where there is no positive, so that no negative comes near."""
+    """Return scores (examples, 1); infinite without a positive, so that no slack is above 0."""
     scores = logits.detach().gather(1, sampled.clamp(min=0)[:, None])
     return scores.masked_fill_(sampled[:, None] < 0, math.inf)
 
 
 def _pull_up(slope: Tensor, sampled: Tensor) -> None:
-    """A sampled positive rises by as much as its negatives fall together."""
-    # Without a positive (-1) the sum is zero: nothing reaches the last column.
+    """Set the slope of each sampled positive to minus the sum of its negatives' slopes."""
+    # Without a positive, the column is -1, the last one, and the sum is 0.
     slope[torch.arange(len(slope), device=slope.device), sampled] -= slope.sum(1)

@@ -1,8 +1,8 @@
-"""The Poincare ball as pure functions of torch tensors; a point is the last dimension.
+"""The Poincare ball as pure functions of torch tensors, whose last dimension is that of the points.
 
-The ball of curvature -1 has the metric g_x = factor(x)^2 g_E. Every guard against the rim and
-against division by zero is in the small functions at the top. Work in float64: near the rim
-float32 keeps too few digits of 1 - |x|^2 for sums and differences of points.
+The ball has curvature -1 and the metric g_x = factor(x)^2 g_E. The clamps that keep points off the
+rim and denominators above zero are in the small functions at the top. Tensors should be float64:
+near the rim, float32 has too few digits of 1 - |x|^2 for sums and differences of points.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-# Distance of points from the rim at least: float32 coordinates give 1 - |x|^2 to a percent there.
+# Least distance of points from the rim: there, float32 coordinates give 1 - |x|^2 to a percent.
 RIM = 1e-5
 
 
 def project(x: Tensor) -> Tensor:
-    """Return the points, those outside the ball or too near its rim moved back along their ray.
+    """Return the points, with those outside the ball or within RIM of its rim scaled down.
 
     Examples
     --------
@@ -31,22 +31,22 @@ def project(x: Tensor) -> Tensor:
 
 
 def _gap(x: Tensor) -> Tensor:
-    """1 - |x|^2 with the dimension kept, above zero even for points on the rim."""
+    """Return 1 - |x|^2 with the dimension kept, above zero even for points on the rim."""
     return (1.0 - x.square().sum(-1, keepdim=True)).clamp_min(torch.finfo(x.dtype).eps)
 
 
 def _length(x: Tensor) -> Tensor:
-    """|x| with the dimension kept, above zero; where it is clamped its gradient is zero."""
+    """Return |x| with the dimension kept, above zero; where it is clamped its gradient is zero."""
     return x.square().sum(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny).sqrt()
 
 
 def _arsinh_root(t: Tensor) -> Tensor:
-    """arsinh(sqrt t) with all digits for small t; torch's own asinh takes five times as long."""
+    """Return arsinh(sqrt t), accurate for small t; torch's own asinh takes five times as long."""
     return torch.log1p(t / (1.0 + (1.0 + t).sqrt()) + t.sqrt())
 
 
 def factor(x: Tensor) -> Tensor:
-    """Return the conformal factor 2 / (1 - |x|^2): the length of a small step over its Euclidean.
+    """Return the conformal factor 2 / (1 - |x|^2): the ratio of hyperbolic to Euclidean length.
 
     Examples
     --------
@@ -59,11 +59,11 @@ def factor(x: Tensor) -> Tensor:
 
 
 def distance(x: Tensor, y: Tensor) -> Tensor:
-    """Return the distances of points x and y, row by row.
+    """Return the distances between the points x and y, row by row.
 
     d(x, y) = arcosh(1 + 2t) = 2 arsinh(sqrt t), t = |x - y|^2 / ((1 - |x|^2)(1 - |y|^2)).
 
-    The second form keeps its digits where points are near each other. At x = y the gradient is 0.
+    The second form is accurate for points that are near each other. At x = y the gradient is 0.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def pairwise_distance(x: Tensor, y: Tensor) -> Tensor:
 
 
 class _Pairwise(torch.autograd.Function):
-    """By hand: autograd would keep half a dozen (n, m) matrices."""
+    """Distances with a gradient written out, since autograd would keep six (n, m) matrices."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class _Pairwise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
         x, y, gap_x, gap_y, t = ctx.saved_tensors
-        # d' = 1 / sqrt(t (1 + t)); below eps, where points coincide, it is taken as zero.
+        # d' = 1 / sqrt(t (1 + t)); below eps, where points coincide, it is set to zero.
         least = torch.finfo(x.dtype).eps
         slope = (t * (1.0 + t)).clamp_(min=least).rsqrt_().mul_(outer)
         slope.masked_fill_(t < least, 0.0)
@@ -132,10 +132,10 @@ class _Pairwise(torch.autograd.Function):
 
 
 def metric_scaled(points: Tensor) -> Tensor:
-    """Return the points themselves; a gradient through them is divided by factor(points)^2.
+    """Return the points unchanged; the gradient through them is divided by factor(points)^2.
 
-    So the Euclidean gradient at a point becomes the Riemannian one before it reaches the weights
-    that the point is computed from (Gerald & Baskiotis 2019, section 2.5).
+    The Euclidean gradient at a point so becomes the Riemannian one before it is propagated to the
+    weights that the point is computed from (Gerald & Baskiotis 2019, section 2.5).
 
     Examples
     --------
@@ -161,7 +161,7 @@ class _MetricScaled(torch.autograd.Function):
 
 
 def mobius_add(x: Tensor, y: Tensor) -> Tensor:
-    """Return the Mobius sum x + y: the translation of the ball that takes 0 to x, applied to y.
+    """Return the Mobius sum x + y: the translation of the ball that maps 0 to x, applied to y.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def mobius_add(x: Tensor, y: Tensor) -> Tensor:
 
 
 def exponential(x: Tensor, v: Tensor) -> Tensor:
-    """Return the exponential map: the point that the geodesic from x with velocity v reaches at 1.
+    """Return the exponential map: where the geodesic from x with velocity v is at time 1.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def exponential(x: Tensor, v: Tensor) -> Tensor:
     Returns
     -------
     Tensor of shape (..., dim)
-        Points of the ball, `RIM` off its rim at least.
+        Points of the ball, at least `RIM` off its rim.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def exponential(x: Tensor, v: Tensor) -> Tensor:
 
 
 def gyrate(x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-    """Return gyr[x, y] v: the rotation by which (x + y) + v and x + (y + v) differ."""
+    """Return the gyration gyr[x, y] v, for which x + (y + v) = (x + y) + gyr[x, y] v."""
     xx, yy = x.square().sum(-1, keepdim=True), y.square().sum(-1, keepdim=True)
     xy, xv = (x * y).sum(-1, keepdim=True), (x * v).sum(-1, keepdim=True)
     yv = (y * v).sum(-1, keepdim=True)
@@ -214,7 +214,7 @@ def gyrate(x: Tensor, y: Tensor, v: Tensor) -> Tensor:
 def transport(x: Tensor, y: Tensor, v: Tensor) -> Tensor:
     """Return the tangent vector v at x after parallel transport along the geodesic to y.
 
-    Its hyperbolic length stays the same.
+    Its hyperbolic norm is preserved.
 
     Examples
     --------

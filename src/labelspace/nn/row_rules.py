@@ -1,7 +1,8 @@
-"""Row tables with other update rules than Adam: gradient descent, momentum, Poincare ball.
+"""Row tables with update rules other than Adam in Euclidean space.
 
-They replace `RowTable` and `SparseLinear` in a `RowOptimiser`, so that checkpoints and resuming
-need nothing more. Points of the ball are stored in float32 and updated in float64.
+Gradient descent, momentum, and three rules for points of the Poincare ball. They replace `RowTable`
+and `SparseLinear` in a `RowOptimiser`, which checkpoints them as it does those. Points of the ball
+are stored in float32 and updated in float64.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from labelspace.nn import poincare
 from labelspace.nn.products import sparse_times_dense
 from labelspace.nn.row_tables import RowTable, SparseLinear
 
-MOMENTUM = 0.9
-WEIGHT_DECAY = 0.0005
+MOMENTUM, WEIGHT_DECAY = 0.9, 0.0005  # as in Zhang et al. 2018
 
 
 class GradientTable(RowTable):
-    """Rows of flat space under plain gradient descent: w <- w - rate * gradient.
+    """Rows of Euclidean space under plain gradient descent: w <- w - rate * gradient.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class GradientTable(RowTable):
 
     def step(self, rate: float) -> None:
         if self._leaf.grad is not None:
-            with np.errstate(all="ignore"):  # the Trainer stops a run that overflowed
+            with np.errstate(all="ignore"):  # the Trainer raises an error for what overflowed
                 self.weight[self._ids] -= np.float32(rate) * self._leaf.grad.numpy()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -66,7 +66,7 @@ class GradientLinear(SparseLinear):
 class MomentumLinear(SparseLinear):
     """The sparse input layer under gradient descent with momentum and weight decay.
 
-    Both are lazy, as the row-wise Adam is: they act on a feature's row when a batch uses it.
+    Both are lazy, as in the row-wise Adam: they act on a feature's row when a batch has it.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class MomentumLinear(SparseLinear):
 
 
 class BallTable(RowTable):
-    """Points of the Poincare ball, one per row; subclasses define how the rows of a batch move.
+    """Points of the Poincare ball, one per row; subclasses define the update of a batch's rows.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class BallTable(RowTable):
         self.weight = inside.numpy().astype(np.float32)
 
     def step(self, rate: float) -> None:
-        """Move the rows that were looked up last."""
+        """Update the rows that were looked up last."""
         if self._leaf.grad is None:
             return
         points = torch.from_numpy(self.weight[self._ids]).double()
@@ -122,7 +122,7 @@ class BallTable(RowTable):
 
     @abstractmethod
     def _moved(self, points: Tensor, gradient: Tensor, rate: float) -> Tensor:
-        """Return where the points go; `gradient` is Euclidean."""
+        """Return the points after a step; `gradient` is the Euclidean one."""
 
     def tensors(self) -> dict[str, Tensor]:
         return {name: torch.from_numpy(getattr(self, name)) for name in self.moments}
@@ -149,8 +149,8 @@ class BallGradient(BallTable):
 class _BallMoments(BallTable):
     """Adam's moments of points of the ball, in float64 for the rows of a batch.
 
-    Not the compiled loop of `_core.adam`: the moments may be carried to another point, and the
-    second one may be a single number per row.
+    Not the compiled loop of `_core.adam`: the first moment may be transported to another point,
+    and the second may be one number per row.
     """
 
     moments = ("moment1", "moment2", "steps")
@@ -161,7 +161,7 @@ class _BallMoments(BallTable):
         self.steps = np.zeros(len(weight), np.int32)
 
     def _adam_direction(self, gradient: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
-        """Update the moments; return Adam's direction, and the first moment before rounding."""
+        """Update the moments; return Adam's direction and the first moment in float64."""
         steps = self._used("steps") + 1
         moment1 = BETA_1 * self._used("moment1") + (1 - BETA_1) * gradient
         moment2 = BETA_2 * self._used("moment2") + (1 - BETA_2) * square
@@ -171,10 +171,10 @@ class _BallMoments(BallTable):
 
 
 class BallAdam(_BallMoments):
-    """Adam whose step is divided by the squared metric factor: the best rule in the paper.
+    """Adam whose step is divided by the squared metric factor (Gerald & Baskiotis 2019).
 
-    Not a Riemannian method, as its authors write: the moments are sums of gradients that belong to
-    different points.
+    It is the best rule in that paper, though not a Riemannian method, as its authors write: the
+    moments are sums of gradients at different points.
     """
 
     def _moved(self, points: Tensor, gradient: Tensor, rate: float) -> Tensor:
@@ -183,9 +183,9 @@ class BallAdam(_BallMoments):
 
 
 class RiemannianAdam(_BallMoments):
-    """Adam on manifolds after Becigneul & Ganea (2019), each row a manifold of its own.
+    """Riemannian Adam of Becigneul & Ganea (2019) on a product of balls, one per row.
 
-    The gradient is the Riemannian one; the second moment is its squared length by the metric, one
+    The gradient is the Riemannian one; the second moment is its squared norm by the metric, one
     number per row; the step follows a geodesic; and the first moment is transported to the new
     point.
     """
@@ -196,14 +196,14 @@ class RiemannianAdam(_BallMoments):
 
     def _moved(self, points: Tensor, gradient: Tensor, rate: float) -> Tensor:
         factor = poincare.factor(points)
-        upward = gradient / factor.square()
-        squared_length = (factor * upward).square().sum(1, keepdim=True)
-        direction, moment1 = self._adam_direction(upward, squared_length)
+        riemannian = gradient / factor.square()
+        squared_norm = (factor * riemannian).square().sum(1, keepdim=True)
+        direction, moment1 = self._adam_direction(riemannian, squared_norm)
         moved = poincare.exponential(points, -rate * direction)
         self._store(moment1=poincare.transport(points, moved, moment1))
         return moved
 
 
 def _unbiased(moment: Tensor, beta: float, steps: Tensor) -> Tensor:
-    """Return the moment corrected for its start at zero (Kingma & Ba)."""
+    """Return the moment with the bias correction of Adam (Kingma & Ba 2015)."""
     return moment / (1.0 - beta**steps)[:, None]

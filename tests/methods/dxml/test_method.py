@@ -1,7 +1,8 @@
-"""DXML: each loss learns, the space is in order, more examples and labels are taken in."""
+"""DXML: every option trains, the vote is what the page defines, updates add examples and labels."""
 
 from __future__ import annotations
 
+import doctest
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,9 +15,11 @@ from labelspace.errors import InputError, ParameterError
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
+from labelspace.methods.dxml import method
 from labelspace.methods.dxml.method import DXML
-from labelspace.methods.dxml.objective import targets
-from labelspace.methods.dxml.targets import place_labels
+from labelspace.methods.dxml.targets import targets
+from labelspace.methods.dxml.update import with_new_labels
+from labelspace.methods.dxml.voting import NEIGHBOURS, RAW_WEIGHTS
 from labelspace.metrics.ranking import evaluate
 from labelspace.search.neighbours import build as search
 from support.fitted import restored
@@ -66,13 +69,13 @@ def precision(model, X, Y):
     ],
     ids=str,
 )
-def test_every_option_learns(data, options):
+def test_every_option_trains(data, options):
     train, test = data
-    floor = precision(MostCommon().fit(*train), *test)
-    assert precision(DXML(**{**SMALL, **options}).fit(*train), *test) > floor + 25
+    baseline = precision(MostCommon().fit(*train), *test)
+    assert precision(DXML(**{**SMALL, **options}).fit(*train), *test) > baseline + 25
 
 
-def test_points_have_length_1_and_scores_are_neighbours_votes(data):
+def test_points_have_length_1_and_scores_are_shares_of_the_votes(data):
     (X, Y), (X_test, _) = data
     model = DXML(**SMALL, validation=0.0, neighbours=8, power=0.0).fit(X, Y)
     z = model.embed(X_test)
@@ -88,14 +91,14 @@ def test_points_have_length_1_and_scores_are_neighbours_votes(data):
     np.testing.assert_allclose(ranking.scores, np.clip(best, 0, 1 - 1e-4), atol=1e-4)
 
 
-def test_examples_with_shared_labels_lie_nearer(data, model):
+def test_examples_with_shared_labels_are_nearer(data, model):
     _, (X, Y) = data
     z = model.embed(X)
     shared = (Y @ Y.T).toarray() > 0
     np.fill_diagonal(shared, False)
     similarity = z @ z.T
-    strangers = ~shared & ~np.eye(len(z), dtype=bool)
-    assert similarity[shared].mean() > similarity[strangers].mean() + 0.2
+    negatives = ~shared & ~np.eye(len(z), dtype=bool)
+    assert similarity[shared].mean() > similarity[negatives].mean() + 0.2
 
 
 def test_targets_are_the_mean_of_label_vectors_on_the_graph(data):
@@ -107,12 +110,12 @@ def test_targets_are_the_mean_of_label_vectors_on_the_graph(data):
     for row in range(20):
         mean = V[Y[row].indices].mean(0)
         np.testing.assert_allclose(f[row], mean / np.linalg.norm(mean), atol=1e-5)
-    # The network comes nearer to the own target than to others' on average.
+    # Points are nearer to their own targets than to the others on average.
     closeness = model.embed(X) @ f.T
     assert (np.diag(closeness) > closeness.mean(1)).mean() > 0.9
 
 
-def test_a_taxonomy_serves_as_the_label_graph(data):
+def test_the_label_graph_may_be_a_taxonomy(data):
     (X, Y), _ = data
     names = [f"l{i}" for i in range(Y.shape[1])]
     pairs = [(name, f"group{i % 3}") for i, name in enumerate(names)]
@@ -135,40 +138,40 @@ def test_scores_are_calibrated():
 
 
 def test_neighbours_and_power_are_chosen_unless_given(data, model):
-    assert model.voters_.rule.neighbours in (5, 10, 15, 20, 30, 50, 100)
+    assert model.vote_.params.neighbours in NEIGHBOURS
     fixed = DXML(**SMALL, neighbours=3, power=1.5).fit(*data[0])
-    assert (fixed.voters_.rule.neighbours, fixed.voters_.rule.power) == (3, 1.5)
-    assert fixed.metadata()["votes"] == {"neighbours": 3, "power": 1.5, "raw": 0.0}
+    assert (fixed.vote_.params.neighbours, fixed.vote_.params.power) == (3, 1.5)
+    assert fixed.metadata()["votes"] == {"neighbours": 3, "power": 1.5, "raw_weight": 0.0}
 
 
-def test_the_validation_cut_votes_too_but_given_validation_data_do_not(data, model):
+def test_the_hold_out_votes_but_validation_data_passed_to_fit_do_not(data, model):
     (X, Y), (X_test, Y_test) = data
-    assert model.voters_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
+    assert model.vote_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
     other = DXML(**SMALL).fit(X, Y, valid=(X_test, Y_test))
-    assert other.voters_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
+    assert other.vote_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
 
 
-def test_learners_differ_and_the_first_is_not_alone(data):
+def test_learners_differ_and_points_are_concatenated(data):
     (X, Y), _ = data
     model = DXML(**SMALL | {"ensemble": 2}).fit(X, Y)
-    one, other = (index.vectors for index in model.voters_.indexes)
+    one, other = (index.vectors for index in model.vote_.indexes)
     assert not np.allclose(one, other)
     assert model.embed(X).shape == (X.shape[0], 32)
     assert model.label_vectors_.shape == (Y.shape[1], 32)
 
 
-def test_a_reduced_space_is_small_and_learns_more(data):
+def test_a_reduced_space_has_fewer_dimensions_and_can_be_updated(data):
     (X, Y), (X_test, Y_test) = data
     model = DXML(**SMALL, reduced_dim=8).fit(X[:300], Y[:300])
     assert model.embed(X).shape[1] == 8
-    assert model.voters_.indexes[0].vectors.shape[1] == 8
+    assert model.vote_.indexes[0].vectors.shape[1] == 8
     model.partial_fit(X[300:], Y[300:])
     assert precision(model, X_test, Y_test) > 50
     with pytest.raises(ParameterError, match="set dim instead"):
         DXML(reduced_dim=8, loss="smooth-l1").fit(X, Y)
 
 
-def test_large_sets_are_searched_in_clusters(data, monkeypatch):
+def test_search_of_large_sets_reaches_the_recall(data, monkeypatch):
     (X, Y), (X_test, Y_test) = data
     monkeypatch.setattr(search, "is_large", lambda n, dim: n * dim > 1000)
     model = DXML(**SMALL, recall=0.9).fit(X, Y)
@@ -180,16 +183,16 @@ def test_large_sets_are_searched_in_clusters(data, monkeypatch):
 
 @pytest.mark.parametrize("loss", ["votes", "smooth-l1", "triplet"])
 @pytest.mark.parametrize("search", ["exact", "clusters"])
-def test_more_examples_help(loss, search):
+def test_partial_fit_improves_precision(loss, search):
     X, Y = planted(900, seed=5)
     few = DXML(**SMALL, loss=loss, search=search, probes=4).fit(X[:100], Y[:100])
     before = precision(few, X[600:], Y[600:])
     few.partial_fit(X[100:600], Y[100:600])
-    assert few.voters_.Y.shape[0] == np.count_nonzero(np.diff(Y[:600].indptr))
+    assert few.vote_.Y.shape[0] == np.count_nonzero(np.diff(Y[:600].indptr))
     assert precision(few, X[600:], Y[600:]) > before
 
 
-def test_new_labels_are_found_at_once(data):
+def test_new_labels_are_predicted_after_partial_fit(data):
     (X, Y), _ = data
     model = DXML(**SMALL, loss="smooth-l1", neighbours=3).fit(X, Y)
     known = model.state()["Y.shape"][1]
@@ -214,35 +217,35 @@ def test_partial_fit_is_the_same_after_save_and_load(data):
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_without_passes_partial_fit_only_adds_voters(data):
+def test_without_update_epochs_partial_fit_only_adds_examples(data):
     (X, Y), (X_more, Y_more) = data
     model = DXML(**SMALL, update_epochs=0).fit(X, Y)
     before = model.embed(X)
     model.partial_fit(X_more, Y_more)
     np.testing.assert_array_equal(model.embed(X), before)
-    own = model.voters_.find([model.embed(X_more)], X_more, 1)[1][:, 0, 0]
+    own = model.vote_.search([model.embed(X_more)], X_more, 1)[1][:, 0, 0]
     np.testing.assert_allclose(own, 1.0, atol=1e-4)
 
 
-def test_examples_without_labels_add_nobody(data, model):
+def test_partial_fit_leaves_out_examples_without_labels(data, model):
     X, Y = data[0]
-    voters = model.voters_.Y.shape[0]
+    before = model.vote_.Y.shape[0]
     model.partial_fit(X[:3], csr_matrix((3, Y.shape[1])))
-    assert model.voters_.Y.shape[0] == voters
+    assert model.vote_.Y.shape[0] == before
 
 
-def test_a_new_label_goes_to_its_company_or_else_to_its_examples():
+def test_a_new_label_is_the_mean_of_cooccurring_labels_or_else_of_its_examples():
     V = np.eye(3, dtype=np.float32)
     Y = csr_matrix(np.array([[1, 1, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0]], np.float32))
     points = np.array([[0, 0, 1], [0, 0.6, 0.8]], np.float32)
-    placed = place_labels(V, Y, points)
-    np.testing.assert_array_equal(placed[:3], V)
-    np.testing.assert_allclose(placed[3], [2**-0.5, 2**-0.5, 0], atol=1e-6)
-    np.testing.assert_allclose(placed[4], points[1], atol=1e-6)
-    np.testing.assert_array_equal(placed[5], 0.0)
+    vectors = with_new_labels(V, Y, points)
+    np.testing.assert_array_equal(vectors[:3], V)
+    np.testing.assert_allclose(vectors[3], [2**-0.5, 2**-0.5, 0], atol=1e-6)
+    np.testing.assert_allclose(vectors[4], points[1], atol=1e-6)
+    np.testing.assert_array_equal(vectors[5], 0.0)
 
 
-def test_bibtex_is_ahead_of_raw_neighbours(shared_data):
+def test_bibtex_is_better_than_with_raw_neighbours(shared_data):
     from labelspace.data import read_split
     from labelspace.methods.knn import KNN
 
@@ -257,7 +260,7 @@ def test_bibtex_is_ahead_of_raw_neighbours(shared_data):
     assert one["nDCG@5"] > other["nDCG@5"] + 1
 
 
-def test_defaults_follow_the_shape_and_what_is_given_stays():
+def test_defaults_depend_on_the_shape_and_given_values_are_kept():
     def of(points, features, **params):
         shape = Shape(points, features, 100, 10 * points, 3 * points)
         return SimpleNamespace(**DXML.resolve(DXML(**params).get_params(), shape))
@@ -272,12 +275,33 @@ def test_defaults_follow_the_shape_and_what_is_given_stays():
     assert (small.neighbours, small.power) == ("auto", "auto")  # chosen on held-out examples
 
 
-def test_raw_features_vote_where_the_learned_space_tells_nothing(data):
+def test_raw_neighbours_get_most_weight_where_the_space_is_untrained(data):
     (X, Y), (X_test, Y_test) = data
-    blind = {**SMALL, "epochs": 1, "lr": 0.0, "dim": 1}
-    alone = DXML(**blind).fit(X, Y)
-    helped = DXML(**{**blind, "raw_neighbours": True}).fit(X, Y)
-    assert helped.metadata()["votes"]["raw"] == 0.75
+    untrained = {**SMALL, "epochs": 1, "lr": 0.0, "dim": 1}
+    alone = DXML(**untrained).fit(X, Y)
+    helped = DXML(**{**untrained, "raw_neighbours": True}).fit(X, Y)
+    assert helped.metadata()["votes"]["raw_weight"] == max(RAW_WEIGHTS)
     assert precision(helped, X_test, Y_test) > precision(alone, X_test, Y_test) + 20
     more = helped.partial_fit(X_test, Y_test)
-    assert more.voters_.raw.postings.shape[1] == more.voters_.Y.shape[0]
+    assert more.vote_.raw.postings.shape[1] == more.vote_.Y.shape[0]
+
+
+def test_label_vectors_are_computed_once_per_fitted_state(data):
+    (X, Y), (X_more, Y_more) = data
+    model = DXML(**SMALL).fit(X, Y)
+    first = model.label_vectors_
+    assert model.label_vectors_ is first
+    model.partial_fit(X_more, Y_more)
+    assert model.label_vectors_ is not first
+
+
+def test_arrays_of_learners_have_a_prefix(data):
+    names = DXML(**SMALL | {"ensemble": 2}).fit(*data[0]).state().keys()
+    for learner in "01":
+        assert {f"{learner}.encoder.first", f"{learner}.points"} <= names
+
+
+def test_the_examples_in_docstrings_run():
+    result = doctest.testmod(method)
+    assert result.attempted > 0
+    assert result.failed == 0

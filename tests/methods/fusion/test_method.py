@@ -1,4 +1,4 @@
-"""Fusion: what is gathered, how it is weighed, and that it is worth more than its members."""
+"""Fusion: the combination, its objectives, and how members are fitted, stored and restored."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from labelspace.components.stacking import COLUMNS, Combiner, _cheap, gather, li
 from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
 from labelspace.methods.fusion import method as fusion
-from labelspace.methods.fusion.method import Fusion, _compacted, _members_memory
-from labelspace.methods.fusion.narrow import widened
-from labelspace.methods.fusion.plan import Step, steps
+from labelspace.methods.fusion.float16 import as_float32
+from labelspace.methods.fusion.method import Fusion, _members_memory, _stored
+from labelspace.methods.fusion.plan import Member, plan_members
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.knn import KNN
 from labelspace.methods.linear import Linear
@@ -33,7 +33,7 @@ def ranking(labels, scores):
     return Ranking(np.array(labels), np.array(scores, np.float32))
 
 
-def test_candidates_are_the_union_with_what_each_member_says():
+def test_candidates_are_the_union_with_the_log_odds_of_each_member():
     one = ranking([[2, 0], [1, -1]], [[0.9, 0.5], [0.7, 0.0]])
     other = ranking([[0, 3], [-1, -1]], [[0.6, 0.2], [0.0, 0.0]])
     found = gather([one, other], np.arange(4, dtype=np.float32))
@@ -44,18 +44,18 @@ def test_candidates_are_the_union_with_what_each_member_says():
 
     expected = [
         [odds(0.5), 1, odds(0.6), 1, 0],
-        [odds(0.9), 1, odds(0.2), 0, 2],  # what a member leaves out is as its last label
+        [odds(0.9), 1, odds(0.2), 0, 2],  # a label not on its list has the log odds of its last one
         [odds(0.5), 0, odds(0.2), 1, 3],
-        [odds(0.7), 1, 0.0, 0, 1],  # a member without any label says nothing
+        [odds(0.7), 1, 0.0, 0, 1],  # a member without any label has log odds 0
     ]
-    said = [0, 1, COLUMNS, COLUMNS + 1, -1]
-    np.testing.assert_allclose(found.features[:, said], expected, atol=1e-5)
+    columns = [0, 1, COLUMNS, COLUMNS + 1, -1]
+    np.testing.assert_allclose(found.features[:, columns], expected, atol=1e-5)
     above = odds(0.9) - np.array([0, 2, 4])
     np.testing.assert_allclose(found.features[1, 2:5], np.maximum(above, 0), atol=1e-5)
 
 
 def drawn(n=3000, n_labels=40, seed=0):
-    """Two members that each know half of what there is to know, in log odds."""
+    """Return two members, the sum of whose log odds labels are drawn by, and the labels."""
     rng = np.random.default_rng(seed)
     parts = rng.normal(-0.5, 1.5, (2, n, n_labels))
     truth = rng.random((n, n_labels)) < 1 / (1 + np.exp(-(parts[0] + 2 * parts[1])))
@@ -67,7 +67,7 @@ def drawn(n=3000, n_labels=40, seed=0):
     return members, csr_matrix(truth.astype(np.float32))
 
 
-def test_weights_are_those_the_labels_were_drawn_with_and_scores_are_chances():
+def test_fitted_weights_are_those_labels_were_drawn_by_and_scores_are_calibrated():
     members, Y = drawn()
     combiner = Combiner.fit(members, Y, Y)
     frequent = combiner.weights[combiner.band[0]]
@@ -84,25 +84,25 @@ def test_weights_are_those_the_labels_were_drawn_with_and_scores_are_chances():
     assert measure("P@3", best, Y_new, Y) > alone + 3
 
 
-def test_an_example_that_counts_as_two_is_one_that_is_there_twice():
+def test_a_sample_weight_of_two_is_an_example_that_occurs_twice():
     rankings, Y = drawn(600)
     twice = np.r_[np.arange(600), np.arange(0, 600, 3)]
     sample_weight = np.where(np.arange(600) % 3 == 0, 2.0, 1.0)
-    weighed = Combiner.fit(rankings, Y, Y, sample_weight)
+    weighted = Combiner.fit(rankings, Y, Y, sample_weight)
     repeated = [Ranking(r.labels[twice], r.scores[twice]) for r in rankings]
     expected = Combiner.fit(repeated, Y[twice], Y)
-    np.testing.assert_allclose(weighed.weights, expected.weights, atol=0.01)
-    assert not np.allclose(weighed.weights, Combiner.fit(rankings, Y, Y).weights, atol=0.01)
+    np.testing.assert_allclose(weighted.weights, expected.weights, atol=0.01)
+    assert not np.allclose(weighted.weights, Combiner.fit(rankings, Y, Y).weights, atol=0.01)
 
 
-def test_what_a_family_loses_counts_once():
+def test_a_loss_among_near_duplicates_counts_once():
     right, then = np.ones(1000), np.where(np.arange(1000) < 100, 0.0, 1.0)
-    plain, lifted = (right, np.full(1000, 0.9)), (then, np.full(1000, 0.8))
-    assert not _cheap(plain, lifted, np.ones(1000))
-    assert _cheap(plain, lifted, np.where(np.arange(1000) < 100, 0.01, 1.0))
+    plain, tail = (right, np.full(1000, 0.9)), (then, np.full(1000, 0.8))
+    assert not _cheap(plain, tail, np.ones(1000))
+    assert _cheap(plain, tail, np.where(np.arange(1000) < 100, 0.01, 1.0))
 
 
-def test_ranks_fall_and_hold_no_label_twice():
+def test_scores_fall_and_no_label_occurs_twice():
     members, Y = drawn(n=200)
     best = Combiner.fit(members, Y, Y).rank(members, 7)
     assert (np.diff(best.scores, axis=1) <= 0).all()
@@ -115,7 +115,7 @@ def data():
     return (X[:700], Y[:700]), (X[700:], Y[700:])
 
 
-def test_it_is_worth_no_less_than_its_members(data):
+def test_it_ranks_as_well_as_its_members(data):
     train, (X, Y) = data
     model = Fusion(members="knn,linear", validation=0.2).fit(*train)
     found = measure("nDCG@5", model.predict(X, 5), Y, train[1])
@@ -124,7 +124,7 @@ def test_it_is_worth_no_less_than_its_members(data):
     assert [member["name"] for member in model.metadata()["members"]] == ["knn", "linear"]
 
 
-def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
+def test_the_tail_objective_ranks_rare_labels_higher():
     members, Y = drawn()
     rng = np.random.default_rng(5)
     kept = rng.random(Y.shape[1]) ** 3  # now labels differ in how often they occur
@@ -134,10 +134,10 @@ def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
     combiner.choose_tail_offset("psp", members, Y, Y)
     assert combiner.tail_offset[1] <= combiner.tail_offset[0] < np.inf
     best = combiner.rank(members, 5)
-    lifted = evaluate(best, Y, Y)
-    assert lifted["PSP@1"] > plain["PSP@1"]
-    assert sum(lifted[f"PSP@{k}"] - plain[f"PSP@{k}"] for k in (1, 3, 5)) > 0
-    assert lifted["P@1"] >= plain["P@1"] - 1.0
+    tail = evaluate(best, Y, Y)
+    assert tail["PSP@1"] > plain["PSP@1"]
+    assert sum(tail[f"PSP@{k}"] - plain[f"PSP@{k}"] for k in (1, 3, 5)) > 0
+    assert tail["P@1"] >= plain["P@1"] - 1.0
     assert (np.diff(best.scores, axis=1) <= 0).all()
     sets = choose_threshold(combiner.rank(members, 20), Y, "macro-f1")
     combiner.choose_tail_offset("f1", members, Y, Y)
@@ -145,7 +145,7 @@ def test_the_tail_objective_lifts_rare_labels_and_leaves_the_members_alone():
 
 
 def informed(seed):
-    """One member knows frequent labels (0 to 9), the other rare ones: 300 of them, in band 0."""
+    """Return a member informed on frequent labels (0 to 9), another on 300 rare ones (band 0)."""
     rng = np.random.default_rng(seed)
     n, frequent, rare = 2000, 10, 300
     base = np.r_[np.full(frequent, 0.4), np.full(rare, 0.003)]
@@ -159,18 +159,18 @@ def informed(seed):
     return members, csr_matrix(Y.astype(np.float32))
 
 
-def test_a_combination_for_the_tail_knows_rare_labels_better():
+def test_weights_for_the_tail_objective_have_a_higher_psp():
     members, Y = informed(0)
     again, Y_new = informed(1)
-    worth = {}
+    psp = {}
     for tail in (False, True):
         combiner = Combiner.fit(members, Y, Y, tail=tail)
         combiner.set_tail_offset(0.0, 0.0)
-        worth[tail] = measure("PSP@5", combiner.rank(again, 5), Y_new, Y)
-    assert worth[True] > worth[False]
+        psp[tail] = measure("PSP@5", combiner.rank(again, 5), Y_new, Y)
+    assert psp[True] > psp[False]
 
 
-def test_what_lifting_costs_is_told_by_the_precise_combination():
+def test_the_loss_in_p1_is_measured_against_the_combination_for_precision():
     members, Y = informed(0)
     precise = Combiner.fit(members, Y, Y)
     right = np.asarray(Y[np.arange(Y.shape[0]), precise.rank(members, 1).labels[:, 0]])
@@ -178,25 +178,25 @@ def test_what_lifting_costs_is_told_by_the_precise_combination():
     tail.choose_tail_offset("psp", members, Y, Y, precise=precise)
     then = np.asarray(Y[np.arange(Y.shape[0]), tail.rank(members, 1).labels[:, 0]])
     assert right.mean() - then.mean() <= 0.008
-    # Beside a combination that is wrong all the time, nothing costs anything.
+    # Against a combination that is always wrong, nothing is lost.
     precise.weights *= -1
     first = tail.tail_offset[0]
     tail.choose_tail_offset("psp", members, Y, Y, precise=precise)
     assert tail.tail_offset[0] < first
 
 
-def test_members_learn_from_held_out_examples_in_the_end():
+def test_members_are_fitted_to_held_out_examples_in_the_end():
     X, Y = planted(300, seed=3)
     model = Fusion(members="knn,dxml,linear", validation=0.3).fit(X, Y)
     knn, dxml, linear = model.members_
     assert knn.Y_.shape[0] == 300
-    assert dxml.voters_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
+    assert dxml.vote_.Y.shape[0] == np.count_nonzero(np.diff(Y.indptr))
     everything = LinearRanker.fit(X, Y, C=0.5).weights
     np.testing.assert_allclose(linear.ranker_.weights.toarray(), everything.toarray(), atol=1e-6)
 
 
 @pytest.mark.parametrize("members", ["knn,nosuch", "fusion", ""])
-def test_a_member_that_is_no_method_is_named(members):
+def test_the_error_names_a_member_that_is_not_a_method(members):
     with pytest.raises(ParameterError, match=r"fusion\.members"):
         Fusion(members=members).fit(np.eye(3), np.eye(3))
 
@@ -216,12 +216,12 @@ def test_the_compiled_ranking_is_that_of_the_gathered_candidates():
     chances = csr_matrix((1 / (1 + np.exp(-line)), (found.rows, found.labels)), Y.shape).toarray()
     best = combiner.rank(members, 6)
     factor = (combiner.inverse + 3.0) / (combiner.inverse.max() + 3.0)
-    lifted = chances * factor
+    tail = chances * factor
     for row in range(150):
         first = np.argmax(chances[row])
-        others = [label for label in np.argsort(-lifted[row], kind="stable") if label != first]
+        others = [label for label in np.argsort(-tail[row], kind="stable") if label != first]
         assert best.labels[row].tolist() == [first, *others[:5]]
-        expected = [chances[row, first], *lifted[row, others[:5]]]
+        expected = [chances[row, first], *tail[row, others[:5]]]
         np.testing.assert_allclose(best.scores[row], expected, rtol=1e-5)
 
 
@@ -247,12 +247,12 @@ def test_members_that_an_interrupted_run_finished_are_not_trained_again(tmp_path
     assert fitted
 
 
-def test_a_member_that_was_finished_with_other_settings_is_trained_anew(tmp_path, monkeypatch):
+def test_a_member_that_was_finished_with_other_parameters_is_trained_again(tmp_path, monkeypatch):
     X, Y = planted(300, seed=3)
 
     def fitted(C, **given):
-        plan = [Step("linear", {"C": C}), Step("knn", {})]
-        monkeypatch.setattr(fusion, "plans", lambda *_: [plan])
+        plan = [Member("linear", {"C": C}), Member("knn", {})]
+        monkeypatch.setattr(fusion, "candidate_plans", lambda *_: [plan])
         return Fusion(budget=1e6).fit(X, Y, **given)
 
     def stopped(*_):
@@ -267,48 +267,49 @@ def test_a_member_that_was_finished_with_other_settings_is_trained_anew(tmp_path
     np.testing.assert_array_equal(resumed.predict(X, 5).scores, fitted(1.0).predict(X, 5).scores)
 
 
-def test_copies_that_train_side_by_side_are_those_that_train_alone():
+def test_copies_that_are_fitted_in_parallel_equal_those_fitted_alone():
     X, Y = planted(300, seed=3)
     model = Fusion(members="linear,knn", ensemble=2, seed=5).fit(X, Y)
-    assert [settings["seed"] for _, settings, _ in model.settings_] == [5, 5, 5 + 7919, 5 + 7919]
+    assert [member.parameters["seed"] for member in model.plan_] == [5, 5, 5 + 7919, 5 + 7919]
     rows, cut = cut_by_group(X, 30, 5)
-    for member, (name, settings, _) in zip(model.members_, model.settings_, strict=True):
-        alone = method_class(name)(**settings).fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
+    for fitted, member in zip(model.members_, model.plan_, strict=True):
+        alone = method_class(member.method)(**member.parameters)
+        alone.fit(X[rows], Y[rows], valid=(X[cut], Y[cut]))
         alone.refit(X, Y, None)
-        np.testing.assert_array_equal(member.predict(X, 5).labels, alone.predict(X, 5).labels)
+        np.testing.assert_array_equal(fitted.predict(X, 5).labels, alone.predict(X, 5).labels)
 
 
-def judged(monkeypatch, *plan):
-    """A fusion of these steps."""
-    monkeypatch.setattr(fusion, "plans", lambda *_: [list(plan)])
+def fusion_of(monkeypatch, *plan):
+    """Return a fusion of these members."""
+    monkeypatch.setattr(fusion, "candidate_plans", lambda *_: [list(plan)])
     return Fusion(shortlist=6)
 
 
-def test_a_judge_ranks_what_others_list_and_nothing_else(monkeypatch):
+def test_a_member_that_reranks_scores_the_candidates_of_the_others_alone(monkeypatch):
     X, Y = planted(400, seed=3)
     hard = {"negatives": "hard", "shortlist": 8}
-    tree, judge = Step("hierarchicalxc", {"ensemble": 1}), Step("linear", hard, can_rerank=True)
-    model = judged(monkeypatch, tree, Step("knn", {}), judge).fit(X, Y)
-    by_tree, by_neighbours, by_judge = model._rankings(X)
-    for row in range(len(by_judge)):
-        named = {*by_tree.labels[row], *by_neighbours.labels[row]} - {-1}
-        own = [label for label in by_judge.labels[row] if label >= 0]
+    tree, linear = Member("hierarchicalxc", {"ensemble": 1}), Member("linear", hard, reranks=True)
+    model = fusion_of(monkeypatch, tree, Member("knn", {}), linear).fit(X, Y)
+    by_tree, by_knn, by_linear = model._rankings(X)
+    for row in range(len(by_linear)):
+        named = {*by_tree.labels[row], *by_knn.labels[row]} - {-1}
+        own = [label for label in by_linear.labels[row] if label >= 0]
         assert len(own) == len(named)
         assert set(own) == named
     linear = model.members_[2]
-    raw = linear.margins(X, by_judge.labels)
-    listed = by_judge.labels >= 0
+    raw = linear.margins(X, by_linear.labels)
+    listed = by_linear.labels >= 0
     slope, offset = linear.calibration_.state()
     expected = 1 / (1 + np.exp(-(slope * raw[listed] + offset)))
-    np.testing.assert_allclose(by_judge.scores[listed], expected, rtol=1e-5)
+    np.testing.assert_allclose(by_linear.scores[listed], expected, rtol=1e-5)
 
 
-def test_a_judge_keeps_nothing_to_find_labels_with(monkeypatch):
+def test_a_member_that_reranks_stores_nothing_to_find_candidates_with(monkeypatch):
     X, Y = planted(400, seed=3)
     hard = {"negatives": "hard", "shortlist": 8}
-    plan = [Step("linear", hard, can_rerank=True), Step("knn", {})]
-    model = judged(monkeypatch, *plan).fit(X, Y)
-    assert [name for name, *_ in model.settings_] == ["knn", "linear"]
+    plan = [Member("linear", hard, reranks=True), Member("knn", {})]
+    model = fusion_of(monkeypatch, *plan).fit(X, Y)
+    assert [member.method for member in model.plan_] == ["knn", "linear"]
     arrays = model.state()
     assert not any("shortlist" in name for name in arrays)
     again = restored(model, arrays)
@@ -320,14 +321,14 @@ def test_a_judge_keeps_nothing_to_find_labels_with(monkeypatch):
         np.testing.assert_array_equal(alone.scores[0], best.scores[row])
 
 
-def test_lists_are_joined_without_repeats():
+def test_candidates_are_joined_without_repeats():
     lists = [np.array([[3, 1, -1], [2, 5, 4]]), np.array([[1, 7], [-1, -1]])]
     found = listed_by_any([Ranking(one, np.zeros(one.shape, np.float32)) for one in lists])
     assert found.tolist() == [[3, 1, 7], [2, 5, 4]]
 
 
 @pytest.mark.parametrize("objective", ["precision", "psp", "f1"])
-def test_nothing_held_out_is_enough_to_combine(objective):
+def test_members_are_combined_without_held_out_examples(objective):
     X, Y = planted()
     model = Fusion(members="knn,linear", objective=objective)
     for n in (1, 3, 5):  # a tenth of five is none
@@ -348,19 +349,19 @@ def test_a_file_of_a_few_lines_is_enough_to_train(n, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("members", "says"),
+    ("members", "message"),
     [
-        ("auto,knn", "stands alone"),
-        ("knn, auto", "stands alone"),
-        ("knn,,linear", "'' is no method"),
+        ("auto,knn", "cannot be combined"),
+        ("knn, auto", "cannot be combined"),
+        ("knn,,linear", "'' is not a method"),
     ],
 )
-def test_members_that_cannot_be_are_refused_before_training(members, says):
-    with pytest.raises(ParameterError, match=says):
+def test_invalid_members_are_refused_before_training(members, message):
+    with pytest.raises(ParameterError, match=message):
         Fusion(members=members).check_parameters()
 
 
-def test_where_the_cut_would_take_all_labels_there_is_no_cut():
+def test_nothing_is_held_out_where_that_would_take_all_labels():
     X, _ = planted()
     for seed in range(4):
         for row in range(6):
@@ -370,15 +371,15 @@ def test_where_the_cut_would_take_all_labels_there_is_no_cut():
             assert model.predict(X[row], 1).labels[0, 0] == 3
 
 
-def test_points_of_the_ball_stay_within_it_as_members():
+def test_points_of_a_hyperbolic_member_stay_within_the_ball():
     X, Y = planted(200, seed=1)
     small = {"dim": 8, "epochs": 2, "neighbours": 5, "ensemble": 1}
     member = Hyperbolic(**small).fit(X, Y)
     rim = np.float32(1 - 1e-5) * unit_array(member.points_[0])
     member.points_[0][:] = rim
-    kept = widened(_compacted(member))
-    np.testing.assert_array_equal(kept["0.points"], rim)
-    assert (np.linalg.norm(kept["0.points"].astype(np.float64), axis=1) < 1).all()
+    stored = as_float32(_stored(member))
+    np.testing.assert_array_equal(stored["0.points"], rim)
+    assert (np.linalg.norm(stored["0.points"].astype(np.float64), axis=1) < 1).all()
 
 
 def test_estimates_count_every_copy_of_a_member_and_the_largest_plan():
@@ -392,7 +393,7 @@ def test_estimates_count_every_copy_of_a_member_and_the_largest_plan():
     for purpose in alone:
         times = (2, 3) if purpose.startswith("linear: ") else (1, 1)
         assert (twice[purpose], copies[purpose]) == tuple(t * alone[purpose] for t in times)
-    plan = [step.to_json() for step in steps("auto", shape)]
+    plan = [member.to_json() for member in plan_members("auto", shape)]
     assert sum(needs().values()) > sum(_members_memory(plan, shape).values())
     assert sum(needs(budget=60.0).values()) > sum(needs().values())
 
@@ -403,4 +404,4 @@ def test_members_are_those_that_the_memory_estimate_was_made_for():
     planned = model.resolve(model.get_params(), Shape.of(X, Y))["members"]
     model.fit(X, Y)
     assert model.params_.members == planned
-    assert sorted(name for name, *_ in model.settings_) == sorted(m["method"] for m in planned)
+    assert sorted(member.method for member in model.plan_) == sorted(m["method"] for m in planned)

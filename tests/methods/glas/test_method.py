@@ -1,4 +1,4 @@
-"""GLaS: the algorithms as the paper states them, each option learns, and the space is in order."""
+"""GLaS: both algorithms of the paper, every option, calibration and the hold-out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def precision(model, data):
     return evaluate(model.fit(X, Y).predict(X_test, 5), Y_test, bands=False)["P@1"]
 
 
-def test_without_weight_and_dropout_algorithm_2_is_algorithm_1(data):
+def test_without_regulariser_and_dropout_algorithm_2_is_algorithm_1(data):
     (X, Y), _ = data
     basic = GLaS(**SMALL, keep=1.0, regulariser=None).fit(X, Y)
     for regulariser in ("glas", "spread-out", "gravity", "laplacian"):
@@ -50,7 +50,7 @@ def test_the_regulariser_and_dropout_change_the_model(data):
         assert not np.allclose(other.label_vectors_, basic, atol=1e-4)
 
 
-def test_the_regulariser_pulls_inner_products_to_the_label_graph(data):
+def test_the_regulariser_brings_inner_products_close_to_the_label_graph(data):
     from labelspace.labels.cooccurrence import CooccurrenceTarget
 
     (X, Y), _ = data
@@ -92,20 +92,20 @@ def test_the_regulariser_pulls_inner_products_to_the_label_graph(data):
     ids=str,
 )
 def test_every_option_learns(data, options):
-    floor = precision(MostCommon(), data)
-    assert precision(GLaS(**{**SMALL, **options}), data) > floor + 25
+    baseline = precision(MostCommon(), data)
+    assert precision(GLaS(**{**SMALL, **options}), data) > baseline + 25
 
 
-def test_the_space_has_unit_vectors_and_scores_are_its_inner_products(data):
+def test_vectors_have_length_1_and_scores_are_calibrated_inner_products(data):
     (X, Y), (X_test, _) = data
     model = GLaS(**SMALL, neighbours=0).fit(X, Y)
     z, V = model.embed(X_test), model.label_vectors_
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, atol=1e-5)
-    logits = model.scale_.item() * z @ V.T + model.bias_.detach().numpy()
+    logits = model.space_.scale.item() * z @ V.T + model.space_.bias.detach().numpy()
     slope, offset, share, outer_slope, outer_offset = model.blend_.parameters
     assert share == 0
-    # The inner sigmoid's log odds are its line again: the two lines make one.
+    # The log odds of the inner sigmoid are its line: both lines compose to one.
     line = outer_slope * (slope * np.sort(logits, axis=1)[:, ::-1][:, :3] + offset) + outer_offset
     expected = 1 / (1 + np.exp(-line))
     np.testing.assert_allclose(model.predict(X_test, 3).scores, expected, atol=1e-4)
@@ -119,7 +119,7 @@ def test_scores_are_calibrated():
     assert abs(hits.mean() - ranking.scores.mean()) < 0.03
 
 
-def test_every_training_example_votes_under_its_own_number(data):
+def test_every_training_example_votes_by_its_own_row_number(data):
     (X, Y), _ = data
     model = GLaS(**{**SMALL, "validation": 0.2}).fit(X, Y)
     voters = model.blend_.voters
@@ -128,25 +128,25 @@ def test_every_training_example_votes_under_its_own_number(data):
     z = model.embed(X)
     rows, cosines = voters.nearest(z, 1)
     itself = np.einsum("ij,ij->i", z, z[rows[:, 0]])
-    assert (itself > 0.999).mean() > 0.98  # a twin at most
+    assert (itself > 0.999).mean() > 0.98  # the others have a duplicate
     assert (cosines > 0.95).all()
     assert model.counts_.examples[0] == X.shape[0]
     assert np.array_equal(model.counts_.labels, np.bincount(Y.indices, minlength=Y.shape[1]))
 
 
-def test_a_long_validation_cut_is_bounded_and_the_rest_is_trained_on(data, monkeypatch):
+def test_a_large_hold_out_is_bounded_and_the_rest_is_trained_on(data, monkeypatch):
     (X, Y), _ = data
     monkeypatch.setattr("labelspace.components.holdout.MAX_HELD_OUT", 20)
     trained = []
     monkeypatch.setattr(
-        GLaS, "train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []
+        GLaS, "_train", lambda _self, objective, *_: trained.append(objective.X.shape[0]) or []
     )
     model = GLaS(**{**SMALL, "validation": 0.2}).fit(X, Y)
     assert trained == [380]
     assert len(model.blend_.voters) == 400
 
 
-def test_a_validation_cut_without_labels_is_trained_on(data):
+def test_a_hold_out_without_labels_is_trained_on(data):
     (X, Y), _ = data
     _, cut = split_rows(X.shape[0], 0.02, seed=0)
     bare = Y.tolil()
@@ -156,7 +156,7 @@ def test_a_validation_cut_without_labels_is_trained_on(data):
     assert "score" not in model.history_[0]
 
 
-def test_a_learning_rate_beyond_reason_ends_in_our_error_or_a_finite_model(data):
+def test_a_huge_learning_rate_raises_training_error_or_gives_a_finite_model(data):
     (X, Y), (X_test, _) = data
     try:
         model = GLaS(**{**SMALL, "lr": 1e30, "unit_inputs": False, "unit_labels": False}).fit(X, Y)

@@ -29,7 +29,7 @@ def data():
 
 
 class Watch(Callback):
-    """Keeps the objective, and its hard labels after each epoch beside what they should be."""
+    """Keeps the objective, and after each epoch its hard labels and the logits they come from."""
 
     def __init__(self, model):
         self.model = model
@@ -41,11 +41,11 @@ class Watch(Callback):
 
     def on_epoch(self, run):  # noqa: ARG002
         objective = self.objective
-        logits = self.model.queries(objective.X) @ self.model._search_vectors().T
+        logits = self.model.space_.queries(objective.X) @ self.model.space_.search_vectors().T
         self.seen.append((objective.hard.numpy().copy(), logits))
 
 
-def test_hard_labels_are_the_highest_wrong_ones_after_each_epoch(data):
+def test_hard_negatives_are_the_highest_scoring_wrong_labels_after_each_epoch(data):
     model = GLaS(**SMALL, negatives="hard", validation=0.0)
     watch = Watch(model)
     model.fit(*data, callbacks=[watch])
@@ -60,7 +60,7 @@ def test_hard_labels_are_the_highest_wrong_ones_after_each_epoch(data):
     assert not np.array_equal(watch.seen[0][0], watch.seen[2][0])
 
 
-def test_fewer_labels_than_hard_ones(data):
+def test_fewer_labels_than_hard_negatives_are_padded(data):
     X, _ = data
     _, Y = planted(200, n_labels=5, seed=6)
     model = GLaS(**SMALL, negatives="hard")
@@ -79,7 +79,7 @@ class StopAfter(Callback):
             signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("batches", [1, 7, 10, 14])  # 7 batches an epoch
+@pytest.mark.parametrize("batches", [1, 7, 10, 14])  # 7 batches per epoch
 def test_a_run_with_hard_negatives_resumes_to_the_same_bits(data, tmp_path, batches):
     options = {**SMALL, "negatives": "hard"}
     alone = GLaS(**options).fit(*data).state()
@@ -93,7 +93,7 @@ def test_a_run_with_hard_negatives_resumes_to_the_same_bits(data, tmp_path, batc
 def test_hard_negatives_are_among_the_candidates(data):
     X, Y = data
     model = GLaS(**{**SMALL, "epochs": 1}, negatives="hard").fit(X, Y)
-    objective = BatchObjective(model, X, Y)
+    objective = BatchObjective(model.space_, model.params_, X, Y)
     objective.on_epoch(None)
     drawn = objective.hard.numpy()[:5]
     rng = np.random.default_rng(0)
@@ -103,10 +103,10 @@ def test_hard_negatives_are_among_the_candidates(data):
     assert (candidates.inclusion[np.isin(candidates.labels, drawn)] == 1).all()
 
 
-def test_a_batch_without_labels_has_hard_ones_of_every_rank(data):
+def test_examples_without_labels_have_all_hard_negatives(data):
     X, Y = data
     bare = csr_matrix(Y.shape, dtype=np.float32)
     model = GLaS(**{**SMALL, "epochs": 1}, negatives="hard").fit(X, Y)
-    objective = BatchObjective(model, X, bare)
+    objective = BatchObjective(model.space_, model.params_, X, bare)
     objective.on_epoch(None)
     assert (objective.hard.numpy() >= 0).all()

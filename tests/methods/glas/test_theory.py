@@ -1,9 +1,9 @@
-"""The two representation theorems of the GLaS paper (Guo et al. 2019), put to the test on labels.
+"""The two representation theorems of the GLaS paper (Guo et al. 2019), checked on label matrices.
 
-Both say that few dimensions suffice to classify a training set without error, if the map from
+Both state that few dimensions suffice to classify a training set without error, if the map from
 examples to vectors is free. Their proofs are constructions, so we construct and count exceptions.
 
-What came out about the constants:
+Results on the constants:
 
 Theorem 2.1 (A.1) sets d = 18 s log(4 min(|S|, K^s)) by a union bound over the examples that leaves
 out the one over the K labels. All of bibtex (s = 28, d = 4,980) and EURLex-4K (s = 24, d = 4,769)
@@ -28,7 +28,7 @@ from scipy.sparse import csr_matrix, diags
 from labelspace.data.formats.xc import read_matrix, read_xc
 from labelspace.labels.cooccurrence import CooccurrenceTarget
 
-SEEDS = range(4)  # "with a chance above zero" means: try again
+SEEDS = range(4)  # the theorems hold with a probability above zero: one seed has to succeed
 
 
 def random_labels(n, n_labels, per_row, seed=0):
@@ -43,7 +43,7 @@ def random_labels(n, n_labels, per_row, seed=0):
 
 @pytest.fixture(params=["random", "bibtex", "eurlex"])
 def labels(request, shared_data):
-    """Label matrices: a synthetic one that is always at hand, and real ones."""
+    """Label matrices: a synthetic one, and two public ones."""
     if request.param == "bibtex":
         return read_xc(shared_data("bibtex") / "train.txt.gz").labels
     if request.param == "eurlex":
@@ -55,7 +55,7 @@ def labels(request, shared_data):
 
 
 def dimension_of_signs(Y, *, over_labels):
-    """d of appendix A; `over_labels` adds the union bound over labels that the proof leaves out."""
+    """Return d of appendix A; `over_labels` adds the union bound that the proof leaves out."""
     n, n_labels = Y.shape
     s = int(np.diff(Y.indptr).max())
     log_sets = min(math.log(n), s * math.log(n_labels))
@@ -63,7 +63,7 @@ def dimension_of_signs(Y, *, over_labels):
 
 
 def exceptions_to_theorem_2_1(Y, d, seed):
-    """How often each item fails for random signs v_y / sqrt(d) and phi(x) = sum of its v_y.
+    """Count how often each item fails for random signs v_y / sqrt(d) and phi(x) = sum of its v_y.
 
     phi(x) . v_y is a sum of inner products of label vectors, so the Gram matrix of the labels has
     all scores. With signs for entries it holds whole numbers, d times the true ones: exact.
@@ -111,7 +111,7 @@ def test_scores_from_the_gram_matrix_are_those_of_the_embeddings() -> None:
 def test_the_printed_dimension_separates_but_not_by_thirds() -> None:
     """18 s log(4 |S|), without the labels: the proof's construction misses item 4, seed by seed.
 
-    This does not refute that some other vectors in as many dimensions would do.
+    This does not refute that other vectors of the same dimension would do.
     """
     Y = random_labels(1000, 1000, 4)
     for seed in SEEDS:
@@ -121,7 +121,7 @@ def test_the_printed_dimension_separates_but_not_by_thirds() -> None:
 
 
 def test_few_dimensions_are_not_enough_for_signs() -> None:
-    """The check can fail: a sixteenth of the dimension mixes labels up."""
+    """The check can fail: a sixteenth of the dimension is too little."""
     Y = random_labels(1000, 500, 6)
     d = dimension_of_signs(Y, over_labels=True) // 16
     assert exceptions_to_theorem_2_1(Y, d, seed=0)["threshold 1/2"] > 0
@@ -132,10 +132,10 @@ def test_few_dimensions_are_not_enough_for_signs() -> None:
 
 @pytest.fixture
 def rare(labels):
-    """(Y, a): labels that at most `a` examples carry, and those examples, as d grows with a.
+    """(Y, a): labels with at most `a` examples, and these examples, as d grows with a.
 
-    Bibtex has no rare labels, so a thousand of its examples are the sample set; of EURLex we take
-    every fourth, to be quick.
+    Bibtex has no rare labels, so a thousand of its examples are the sample set; of EURLex it is
+    every fourth example, to save time.
     """
     sample, a = (labels[:1000], 20) if labels.shape[1] == 159 else (labels[::4], 10)
     counts = np.bincount(sample.indices, minlength=sample.shape[1])
@@ -144,12 +144,12 @@ def rare(labels):
 
 
 def unit_label_vectors(Y):
-    """v'_y = sum of e_x over its examples / sqrt(A_yy), one column a label."""
+    """Return v'_y = sum of e_x over its examples / sqrt(A_yy), one column per label."""
     return csr_matrix(Y @ diags(1 / np.sqrt(np.bincount(Y.indices, minlength=Y.shape[1]))))
 
 
 def dimension_of_projection(Y, epsilon):
-    """Where 2 N^2 events of chance exp(-d (e^2/2 - e^3/3) / 2) sum to 1.
+    """Return d where 2 N^2 events of probability exp(-d (e^2/2 - e^3/3) / 2) sum to 1.
 
     Inner products are a quarter of |u + v|^2 - |u - v|^2, so two squared lengths bound each of the
     N^2 / 2 pairs from either side; each tail is that of a chi-squared variable.
@@ -159,7 +159,7 @@ def dimension_of_projection(Y, epsilon):
 
 
 def exceptions_to_theorem_b_1(Y, d, epsilon, seed):
-    """How often each item fails after projecting all e_x and v'_y by a Gaussian matrix."""
+    """Count how often each item fails after projecting all e_x and v'_y by a Gaussian matrix."""
     rng = np.random.default_rng(seed)
     phi = rng.standard_normal((Y.shape[0], d), np.float32) / np.float32(math.sqrt(d))
     vectors = unit_label_vectors(Y).T.astype(np.float32) @ phi

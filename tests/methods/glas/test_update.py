@@ -1,4 +1,4 @@
-"""partial_fit: new labels are learned, old ones kept, and the space keeps its shape."""
+"""partial_fit: new labels are learned, known labels and their Gram matrix are kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ N_OLD, N_ALL = 14, 20
 
 
 class Data:
-    """Old examples carry the first labels alone; most new ones, not all, carry others as well."""
+    """Old examples have known labels alone; most of the new ones, not all, have new labels too."""
 
     def __init__(self, seed=5):
         X, Y = planted(1200, n_features=80, n_labels=N_ALL + 1, seed=seed)
@@ -54,7 +54,7 @@ def state(data):
 
 
 def restored(state, **options):
-    """The old model as it comes from disk: its arrays cannot be written."""
+    """Return the old model as it is after a load: its arrays are read-only."""
     model = GLaS(**{**SMALL, **options})
     model.n_features_in_, model.n_labels_ = 80, N_OLD
     resolved(model, *Data().old)
@@ -71,7 +71,7 @@ def precision(model, X, Y, k=1):
 
 
 def recall_of_new(model, X, Y):
-    """The share of new labels that are among the best five."""
+    """Return the share of new labels that are among the best five."""
     ranked = model.predict(X, 5).labels
     wanted = Y.tocoo()
     new = wanted.col >= N_OLD
@@ -80,7 +80,7 @@ def recall_of_new(model, X, Y):
     )
 
 
-def test_new_labels_are_found_and_old_ones_not_lost(data, state):
+def test_new_labels_are_found_and_precision_of_known_labels_is_kept(data, state):
     model = restored(state)
     before = precision(model, *data.old_test)
     assert recall_of_new(model, *data.new_test) == 0
@@ -93,24 +93,24 @@ def test_new_labels_are_found_and_old_ones_not_lost(data, state):
     assert precision(model, *data.old_test) > before - 3
 
 
-def moved(before, after):
-    """How far the shape of the old labels changed."""
+def gram_change(before, after):
+    """Return the mean squared change of the Gram matrix of known labels."""
     old, new = (V[:N_OLD].astype(np.float64) for V in (before, after))
     return np.square(old @ old.T - new @ new.T).mean()
 
 
-def test_the_shape_of_the_old_labels_is_held(data, state, monkeypatch):
-    held, free = restored(state), restored(state)
-    before = held.label_vectors_.copy()
-    held.partial_fit(*data.new)
-    monkeypatch.setattr("labelspace.methods.glas.update.SHAPE_WEIGHT", 0.0)
+def test_the_gram_matrix_of_known_labels_is_kept(data, state, monkeypatch):
+    kept, free = restored(state), restored(state)
+    before = kept.label_vectors_.copy()
+    kept.partial_fit(*data.new)
+    monkeypatch.setattr("labelspace.methods.glas.update.GRAM_WEIGHT", 0.0)
     free.partial_fit(*data.new)
-    assert moved(before, held.label_vectors_) < 0.7 * moved(before, free.label_vectors_)
-    assert moved(before, held.label_vectors_) > 0
+    assert gram_change(before, kept.label_vectors_) < 0.7 * gram_change(before, free.label_vectors_)
+    assert gram_change(before, kept.label_vectors_) > 0
 
 
-def test_labels_with_many_examples_move_less_than_with_none(data, state, monkeypatch):
-    monkeypatch.setattr("labelspace.methods.glas.update.LEAST_STEPS", 1)  # before both have settled
+def test_labels_with_many_examples_change_less_than_with_none(data, state, monkeypatch):
+    monkeypatch.setattr("labelspace.methods.glas.update.MIN_STEPS", 1)  # before both converge
     one_more = data.new[0][:40], csr_matrix(data.new[1][:40])
     model, fresh = restored(state), restored(state)
     fresh.counts_ = TrainingCounts(
@@ -121,10 +121,12 @@ def test_labels_with_many_examples_move_less_than_with_none(data, state, monkeyp
     before = model.label_vectors_.copy()
     model.partial_fit(*one_more)
     fresh.partial_fit(*one_more)
-    assert moved(before, model.label_vectors_) < 0.3 * moved(before, fresh.label_vectors_)
+    assert gram_change(before, model.label_vectors_) < 0.3 * gram_change(
+        before, fresh.label_vectors_
+    )
 
 
-def test_a_loaded_model_learns_as_the_one_in_memory(data, tmp_path):
+def test_a_loaded_model_is_updated_to_the_same_bits_as_the_one_in_memory(data, tmp_path):
     model = GLaS(**{**SMALL, "epochs": 4}).fit(*data.old)
     names = [f"l{i}" for i in range(N_OLD)]
     Tagger(FeaturePipeline(None, n_numeric=80), model, names).save(tmp_path / "old")
@@ -136,7 +138,7 @@ def test_a_loaded_model_learns_as_the_one_in_memory(data, tmp_path):
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_saved_again_it_predicts_the_same(data, state, tmp_path):
+def test_an_updated_model_predicts_the_same_after_save_and_load(data, state, tmp_path):
     model = restored(state).partial_fit(*data.new)
     names = [f"l{i}" for i in range(N_ALL)]
     Tagger(FeaturePipeline(None, n_numeric=80), model, names).save(tmp_path / "new")
@@ -147,7 +149,7 @@ def test_saved_again_it_predicts_the_same(data, state, tmp_path):
     assert loaded.n_labels_ == N_ALL
 
 
-def test_counts_and_voters_add_up(data, state):
+def test_counts_and_stored_examples_add_up(data, state):
     model = restored(state).partial_fit(*data.new)
     X, Y = (data.old[i].shape[0] + data.new[i].shape[0] for i in (0, 1))
     assert model.counts_.examples[0] == X == Y == len(model.blend_.voters)
@@ -160,7 +162,21 @@ def test_counts_and_voters_add_up(data, state):
     assert new_rows[0][0] == data.old[0].shape[0] + 3
 
 
-def test_in_two_steps_it_also_works(data, state):
+def test_nearest_labels_are_those_after_the_update(data, state):
+    model = restored(state)
+    example = data.new[0][0]
+    model.explain(example, 0)
+    model.partial_fit(*data.new)
+    V = model.label_vectors_
+    for label in (0, N_ALL - 1):
+        found = model.explain(example, label, k=3).labels
+        cosines = V @ V[label]
+        cosines[label] = -1
+        assert [other for other, _ in found] == np.argsort(-cosines)[:3].tolist()
+        np.testing.assert_allclose([c for _, c in found], np.sort(cosines)[:-4:-1], atol=1e-5)
+
+
+def test_two_updates_in_sequence(data, state):
     X, Y = data.new
     half = X.shape[0] // 2
     model = restored(state).partial_fit(X[:half], Y[:half]).partial_fit(X[half:], Y[half:])
@@ -184,12 +200,12 @@ def test_in_two_steps_it_also_works(data, state):
     ],
     ids=str,
 )
-def test_every_option_learns_more(data, options):
+def test_every_option_can_be_updated(data, options):
     model = GLaS(**{**SMALL, "epochs": 6, **options}).fit(*data.old).partial_fit(*data.new)
     assert recall_of_new(model, *data.new_test) > 0.6
 
 
-def test_one_example_of_one_new_label(data, state):
+def test_an_update_by_one_example_of_one_new_label(data, state):
     X, _ = data.new
     Y = csr_matrix(([1.0], ([0], [N_OLD])), shape=(1, N_OLD + 1), dtype=np.float32)
     for negatives in ("in-batch", "uniform"):  # in the first, no known label is in the batch
@@ -201,7 +217,7 @@ def test_one_example_of_one_new_label(data, state):
         assert np.isfinite(model.label_vectors_).all()
 
 
-def test_new_labels_without_examples_do_no_harm(data, state):
+def test_new_labels_without_examples_cost_little_precision(data, state):
     X, Y = data.old
     model = restored(state)
     before = precision(model, *data.old_test)
@@ -210,7 +226,7 @@ def test_new_labels_without_examples_do_no_harm(data, state):
     assert precision(model, *data.old_test) > before - 5
 
 
-def test_what_does_not_fit_is_refused(data, state):
+def test_data_of_the_wrong_shape_raise_input_errors(data, state):
     X, Y = data.old
     model = restored(state)
     with pytest.raises(InputError, match="a column for every label"):
@@ -222,7 +238,7 @@ def test_what_does_not_fit_is_refused(data, state):
     assert model.partial_fit(X[:0], Y[:0]).n_labels_ == N_OLD
 
 
-def test_counts_of_the_empty_and_of_everyone():
+def test_training_counts_of_no_examples_and_of_a_label_in_all():
     empty = TrainingCounts.of(csr_matrix((0, 3)), csr_matrix((0, 2)))
     X, Y = csr_matrix(np.eye(3)), csr_matrix(np.array([[1, 1, 0], [0, 1, 0], [0, 1, 1]]))
     both = empty.plus(X, Y)
@@ -235,7 +251,7 @@ def test_counts_of_the_empty_and_of_everyone():
 
 
 def drawn_from_many_labels(n, seed, n_labels=8000, n_features=600):
-    """Examples of one label each, few labels with most of them, with features of their own."""
+    """Return examples with one label each, in a long-tailed distribution, and own features."""
     rng = np.random.default_rng(seed)
     own = np.random.default_rng(7).integers(0, n_features, (n_labels, 6))
     labels = np.minimum((rng.pareto(0.8, n) * 40).astype(int), n_labels - 1)
@@ -246,7 +262,7 @@ def drawn_from_many_labels(n, seed, n_labels=8000, n_features=600):
     return X, Y
 
 
-def test_search_finds_as_much_after_a_small_update_as_it_says():
+def test_recall_after_a_small_update_is_as_reported():
     params = {"dim": 256, "epochs": 1, "batch_size": 256, "lr": 0.02}
     model = GLaS(**params).fit(*drawn_from_many_labels(1500, 0))
     assert model.blend_.index.kind == "projected"
@@ -254,7 +270,7 @@ def test_search_finds_as_much_after_a_small_update_as_it_says():
     model.partial_fit(*drawn_from_many_labels(1, 1))
     index = model.blend_.index
     assert all(index.settings[name] >= before[name] for name in before)
-    queries = model.queries(drawn_from_many_labels(400, 2)[0])
+    queries = model.space_.queries(drawn_from_many_labels(400, 2)[0])
     wanted = ExactIndex(index.vectors).search(queries, 5)[1][:, -1:]
     found = (index.search(queries, 5)[1] >= wanted).mean()
     assert found > 0.93

@@ -1,4 +1,4 @@
-"""HierarchicalXC's code, which does not depend on other rows, and its scores as frequencies."""
+"""HierarchicalXC: dense codes as inputs, and calibration of scores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_saved_loaded_and_one_by_one(options, tmp_path):
+def test_loaded_models_and_single_rows_rank_the_same(options, tmp_path):
     X, Y = planted()
     model = small(**options).fit(X, Y)
     found = model.predict(X, 4)
@@ -81,7 +81,7 @@ def test_a_single_layer_spans_the_leading_singular_directions():
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=0.02)
 
 
-def test_both_is_features_then_code():
+def test_both_inputs_are_the_features_followed_by_the_code():
     X, Y = planted()
     both = small(**OPTIONS[1]).fit(X, Y).inputs_(X)
     assert both.shape == (X.shape[0], X.shape[1] + 12)
@@ -91,13 +91,13 @@ def test_both_is_features_then_code():
 
 
 @pytest.mark.parametrize("layers", [(), (1, 4)], ids=str)
-def test_layers_without_room_are_refused(layers):
+def test_layers_that_are_too_narrow_are_refused(layers):
     with pytest.raises(ParameterError, match="layers"):
         small(layers=layers).check_parameters()
 
 
-def chancy(n, seed):
-    """Feature j says that label j is right with a chance of its own; most others say nothing."""
+def noisy(n, seed):
+    """Return data where label j has its own probability given feature j; others are noise."""
     rng = np.random.default_rng(seed)
     chance = np.linspace(0.05, 0.95, 12)
     shown = rng.random((n, 12)) < 0.4
@@ -106,8 +106,8 @@ def chancy(n, seed):
     return csr_matrix(X.astype(np.float32)), csr_matrix(Y.astype(np.float32))
 
 
-def miss(model, data):
-    """Mean distance between scores and frequencies over ten equal bins of scores."""
+def calibration_error(model, data):
+    """Return the mean distance of scores from frequencies over ten bins of equal size."""
     X, Y = data
     found = model.predict(X, 12)
     hits = Y.toarray()[np.arange(X.shape[0])[:, None], found.labels]
@@ -116,40 +116,40 @@ def miss(model, data):
     return np.mean([abs(score.mean() - hit.mean()) for score, hit in pairs])
 
 
-def test_scores_are_frequencies():
-    train, test = chancy(1000, 0), chancy(1500, 1)
-    assert miss(small().fit(*train), test) < 0.04
-    too_sure = {"C": 1000.0, "ensemble": 1, "loss": "logistic"}  # an average is less sure
-    assert miss(small(**too_sure).fit(*train), test) < 0.04
-    assert miss(small(**too_sure, validation=0.0).fit(*train), test) > 0.05
+def test_scores_are_calibrated():
+    train, test = noisy(1000, 0), noisy(1500, 1)
+    assert calibration_error(small().fit(*train), test) < 0.04
+    overconfident = {"C": 1000.0, "ensemble": 1, "loss": "logistic"}  # an average is less confident
+    assert calibration_error(small(**overconfident).fit(*train), test) < 0.04
+    assert calibration_error(small(**overconfident, validation=0.0).fit(*train), test) > 0.05
 
 
-def test_squared_hinge_is_brought_nearer_to_frequencies():
-    train, test = chancy(1000, 0), chancy(1500, 1)
+def test_calibration_improves_scores_of_the_squared_hinge():
+    train, test = noisy(1000, 0), noisy(1500, 1)
     options = {"loss": "squared_hinge", "ensemble": 1, "C": 1000.0}
-    plain = miss(small(**options, validation=0.0).fit(*train), test)
-    assert miss(small(**options).fit(*train), test) < 0.7 * plain
+    plain = calibration_error(small(**options, validation=0.0).fit(*train), test)
+    assert calibration_error(small(**options).fit(*train), test) < 0.7 * plain
 
 
 def test_calibration_keeps_the_ranking():
-    train, test = chancy(600, 0), chancy(100, 1)
+    train, test = noisy(600, 0), noisy(100, 1)
     plain = small(validation=0.0).fit(*train).predict(test[0], 12)
     found = small().fit(*train).predict(test[0], 12)
     assert np.array_equal(found.labels, plain.labels)
     assert not np.allclose(found.scores, plain.scores, atol=0.01)
 
 
-def test_given_examples_calibrate_and_none_are_held_out():
-    train, valid = chancy(600, 0), chancy(400, 1)
+def test_valid_is_used_for_calibration_and_nothing_is_held_out():
+    train, valid = noisy(600, 0), noisy(400, 1)
     kept = np.random.default_rng(2).random((400, 12)) < 0.1
     thinned = csr_matrix(valid[1].toarray() * kept)
     usual = small().fit(*train, valid=valid)
-    gloomy = small().fit(*train, valid=(valid[0], thinned))
+    thinned_model = small().fit(*train, valid=(valid[0], thinned))
     plain = small(validation=0.0).fit(*train)
     for name, array in plain.state().items():
         assert name == "line" or np.array_equal(array, usual.state()[name])
     X = valid[0]
-    assert gloomy.predict(X, 1).scores.mean() < 0.2
+    assert thinned_model.predict(X, 1).scores.mean() < 0.2
     assert usual.predict(X, 1).scores.mean() > 0.7
 
 
@@ -157,7 +157,7 @@ def test_given_examples_calibrate_and_none_are_held_out():
     ("n", "share", "size"),
     [(1, "auto", 0.1), (100, "auto", 10), (50_000, "auto", 500), (50_000, 0.5, 2000), (80, 0.0, 0)],
 )
-def test_few_examples_are_held_out(n, share, size):
+def test_number_of_held_out_examples(n, share, size):
     params = HierarchicalXC(validation=share).get_params()
     found = HierarchicalXC.resolve(params, Shape(n, 10, 10, 10, 10))
     assert n * found["validation"] == pytest.approx(size)

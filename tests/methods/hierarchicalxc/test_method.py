@@ -1,4 +1,4 @@
-"""HierarchicalXC: searches against brute force, training by its definition, trees of any shape."""
+"""HierarchicalXC: search compared with brute force, training problems, trees of any shape."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ N_FEATURES = 15
 
 
 def grown_tree(rng, n_inner, n_labels):
-    """A tree of any shape with labels on all its leaves."""
+    """Return a random tree with labels on all its leaves."""
     inner = np.array([-1, *(rng.integers(0, node) for node in range(1, n_inner))])
     bare = np.setdiff1d(np.arange(n_inner), inner)
-    homes = np.concatenate([bare, rng.integers(0, n_inner, max(0, n_labels - len(bare)))])
-    labels = rng.permutation(len(homes))
+    leaf_parents = np.concatenate([bare, rng.integers(0, n_inner, max(0, n_labels - len(bare)))])
+    labels = rng.permutation(len(leaf_parents))
     return LabelTree.from_parents(
-        np.concatenate([inner, homes]),
+        np.concatenate([inner, leaf_parents]),
         np.concatenate([np.full(n_inner, -1), labels]),
-        len(homes),
+        len(leaf_parents),
     )
 
 
@@ -52,13 +52,13 @@ def linear(tree, weights):
 
 
 def edge_logs(weights, X, hinge):
-    """log P(node | parent, x), dense, (examples, nodes)."""
+    """Return log P(node | parent, x) as an array (examples, nodes)."""
     margins = X.toarray() @ weights.toarray()[:, :-1].T + weights.toarray()[:, -1]
     return -np.logaddexp(0, -margins * (4.0 if hinge else 1.0))
 
 
 def brute_force(tree, weights, X, hinge):
-    """Path sums of all labels, (examples, labels)."""
+    """Return the log path probability of all labels as an array (examples, labels)."""
     logs = edge_logs(weights, X, hinge).astype(np.float64)
     paths = np.empty((X.shape[0], tree.n_labels))
     for label, node in enumerate(tree.node_of):
@@ -68,7 +68,7 @@ def brute_force(tree, weights, X, hinge):
 
 @settings(max_examples=60, deadline=None)
 @given(models(), st.booleans(), st.integers(1, 8))
-def test_best_first_search_is_brute_force(model, hinge, k):
+def test_best_first_search_equals_brute_force(model, hinge, k):
     tree, weights, X = model
     labels, logs, scored = find_labels(X, linear(tree, weights), Search(0, 1, 0.5, hinge), k)
     paths = brute_force(tree, weights, X, hinge)
@@ -82,30 +82,30 @@ def test_best_first_search_is_brute_force(model, hinge, k):
 
 @settings(max_examples=60, deadline=None)
 @given(models(), st.booleans(), st.integers(1, 8))
-def test_a_beam_without_limit_is_best_first(model, hinge, k):
+def test_an_unlimited_beam_equals_best_first(model, hinge, k):
     tree, weights, X = model
-    laid = linear(tree, weights)
-    best = find_labels(X, laid, Search(0, 1, 0.5, hinge), k)
-    beam = find_labels(X, laid, Search(1, 10**9, 0.5, hinge), k)
+    classifiers = linear(tree, weights)
+    best = find_labels(X, classifiers, Search(0, 1, 0.5, hinge), k)
+    beam = find_labels(X, classifiers, Search(1, 10**9, 0.5, hinge), k)
     assert np.array_equal(best[0], beam[0])
     assert np.array_equal(best[1], beam[1])
-    narrow = find_labels(X, laid, Search(1, 1, 0.5, hinge), k)[1]
+    narrow = find_labels(X, classifiers, Search(1, 1, 0.5, hinge), k)[1]
     assert (narrow <= best[1]).all()
 
 
 @settings(max_examples=20, deadline=None)
 @given(models(), st.integers(0, 2))
-def test_examples_are_brought_to_length_1_on_the_way(model, kind):
+def test_search_scales_rows_to_length_1(model, kind):
     tree, weights, X = model
-    laid = linear(tree, weights)
+    classifiers = linear(tree, weights)
     long = csr_matrix(X * np.float32(7.0))
-    _, logs, _ = find_labels(long, laid, Search(kind, 3, 0.5, True, unit=True), 4)
-    expected = find_labels(unit_rows(X), laid, Search(kind, 3, 0.5, True), 4)
+    _, logs, _ = find_labels(long, classifiers, Search(kind, 3, 0.5, True, unit=True), 4)
+    expected = find_labels(unit_rows(X), classifiers, Search(kind, 3, 0.5, True), 4)
     np.testing.assert_allclose(logs, expected[1], atol=1e-4)
 
 
 def traversed(tree, edges, node, limit, above=0.0):
-    """The paper's traversal of one example, as it is written: label -> path sum."""
+    """Return label -> log path probability by the paper's recursion for one example."""
     found = {}
     for child in tree.children(node):
         if edges[child] < limit:
@@ -119,7 +119,7 @@ def traversed(tree, edges, node, limit, above=0.0):
 
 @settings(max_examples=60, deadline=None)
 @given(models(), st.booleans(), st.sampled_from([0.1, 0.4, 0.9]))
-def test_hard_traversal_is_the_recursion(model, hinge, threshold):
+def test_hard_search_equals_the_papers_recursion(model, hinge, threshold):
     tree, weights, X = model
     search = Search(2, 1, threshold, hinge)
     labels, logs, _ = find_labels(X, linear(tree, weights), search, tree.n_labels)
@@ -133,7 +133,7 @@ def test_hard_traversal_is_the_recursion(model, hinge, threshold):
             assert found[label] == pytest.approx(log, abs=1e-5)
 
 
-def test_a_mean_over_trees_counts_what_a_tree_did_not_find_as_zero():
+def test_a_label_that_a_tree_did_not_find_has_probability_zero_there():
     one = np.array([[4, 2, -1]]), np.log([[0.8, 0.4, 1e-300]])
     other = np.array([[2, 7, 4]]), np.log([[0.6, 0.5, 0.1]])
     labels, scores = averaged([one, other], 4)
@@ -182,7 +182,7 @@ TAXONOMY = Taxonomy.from_names(
 
 
 @pytest.mark.parametrize("tree", TREE_KINDS)
-def test_every_tree_learns(data, tree):
+def test_planted_labels_are_predicted_by_every_kind_of_tree(data, tree):
     model = HierarchicalXC(tree=tree, fanout=2, leaf_size=4, ensemble=1)
     assert precision(model, data, taxonomy=TAXONOMY) > 75
     assert model.trees_[0].depth.max() > 1
@@ -199,11 +199,11 @@ def test_every_tree_learns(data, tree):
         *({"search": search} for search in SEARCHES),
     ],
 )
-def test_every_option_learns(data, options):
+def test_planted_labels_are_predicted_with_every_option(data, options):
     assert precision(HierarchicalXC(**{"leaf_size": 4, "fanout": 3, **options}), data) > 75
 
 
-def test_ranking_beats_the_papers_traversal_beyond_the_first(data):
+def test_best_first_search_has_a_higher_p3_than_the_papers_search(data):
     options = {"tree": "complete", "fanout": 2, "leaf_size": 2, "ensemble": 1}
     hard = precision(HierarchicalXC(**options, search="hard"), data, k=3)
     assert precision(HierarchicalXC(**options, search="best-first"), data, k=3) > hard
@@ -217,22 +217,22 @@ def test_a_chain_five_thousand_deep_is_trained_and_searched():
         np.concatenate([inner, leaves]), np.concatenate([np.full(n, -1), np.arange(n + 1)]), n + 1
     )
     assert tree.depth.max() == n
-    carried = [3, 100, n - 1, n]
-    Y = csr_matrix((np.ones(8), ([*range(8)], carried * 2)), shape=(8, n + 1), dtype=np.float32)
+    used_labels = [3, 100, n - 1, n]
+    Y = csr_matrix((np.ones(8), ([*range(8)], used_labels * 2)), shape=(8, n + 1), dtype=np.float32)
     X = csr_matrix(np.tile(np.eye(4, dtype=np.float32), (2, 1)))
     assert reached(Y, tree)[0].nnz == 8
     used = LabelTree.from_parents(
-        tree.parent, np.where(np.isin(tree.label, carried), tree.label, -1), n + 1
+        tree.parent, np.where(np.isin(tree.label, used_labels), tree.label, -1), n + 1
     ).trimmed()
     assert used.depth.max() == n
     weights = train_edges(X, Y, used, loss="squared_hinge", C=100.0, prune=0.0, seed=0)
     for kind in range(3):
         labels, logs, _ = find_labels(X, linear(used, weights), Search(kind, 10, 0.5, True), 1)
-        assert labels.ravel().tolist() == carried * 2
+        assert labels.ravel().tolist() == used_labels * 2
         assert (logs > -1).all()
 
 
-def test_real_data_beat_the_most_common_labels_by_far(shared_data):
+def test_precision_on_bibtex(shared_data):
     from labelspace.data import read
 
     data = read(shared_data("bibtex") / "train.txt.gz")

@@ -1,7 +1,8 @@
-"""Hyperbolic: the loss as the paper states it, each option learns, nothing ever becomes NaN."""
+"""Hyperbolic: the loss is that of the paper, every option trains, no weight becomes NaN."""
 
 from __future__ import annotations
 
+import doctest
 import signal
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import csr_matrix, hstack
 
 from labelspace.errors import TrainingError
 from labelspace.methods.baselines import MostCommon
+from labelspace.methods.hyperbolic import method
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.hyperbolic.objective import BatchObjective
 from labelspace.metrics.ranking import evaluate
@@ -35,7 +37,7 @@ def precision(model, data):
 
 
 def test_the_loss_is_that_of_section_2_4(data):
-    """With every label drawn, the sum over negatives is the whole one: compare term by term."""
+    """With all labels sampled, the sum over negatives is that of the paper."""
     (X, Y), _ = data
     model = Hyperbolic(**{**SMALL, "n_negatives": Y.shape[1], "examples_weight": 0.0})
     resolved(model, X, Y)
@@ -77,12 +79,12 @@ def test_the_loss_is_that_of_section_2_4(data):
     ],
     ids=str,
 )
-def test_every_option_learns(data, options):
-    floor = precision(MostCommon(), data)
-    assert precision(Hyperbolic(**{**SMALL, **options}), data) > floor + 25
+def test_every_option_trains(data, options):
+    baseline = precision(MostCommon(), data)
+    assert precision(Hyperbolic(**{**SMALL, **options}), data) > baseline + 25
 
 
-def test_points_lie_in_their_geometry(data):
+def test_points_are_inside_the_ball_or_on_the_sphere(data):
     (X, Y), (X_test, _) = data
     for geometry, inside in (("hyperbolic", lambda n: n < 1), ("spherical", lambda n: n > 0.999)):
         model = Hyperbolic(**{**SMALL, "geometry": geometry, "epochs": 3}).fit(X, Y)
@@ -91,11 +93,11 @@ def test_points_lie_in_their_geometry(data):
             assert inside(np.linalg.norm(points, axis=1)).all()
 
 
-def test_votes_are_weighed_by_distance(data):
+def test_votes_are_weighted_by_distance(data):
     (X, Y), (X_test, _) = data
     model = Hyperbolic(**SMALL).fit(X, Y)
     x, points = (torch.from_numpy(p).double() for p in (model.embed(X_test[:20]), model.points_[0]))
-    assert len(points) == X.shape[0]  # those held out vote too
+    assert len(points) == X.shape[0]  # the hold-out votes too
     d = poincare.distance(x[:, None], points[None]).numpy()
     best = model.predict(X_test[:20], 1)
     for row in range(20):
@@ -139,7 +141,7 @@ def test_a_run_stopped_in_its_second_learner_resumes_to_the_same_bits(data, tmp_
     (X, Y), _ = data
     model = Hyperbolic(**{**SMALL, "epochs": 2, "ensemble": 3})
     alone = model.fit(X, Y).state()
-    for batches in (8, 20, 30):  # 12 batches a learner
+    for batches in (8, 20, 30):  # 12 batches per learner
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y, callbacks=[Checkpoint(tmp_path), StopAfter(batches)])
         watch = StopAfter(-1)
@@ -149,9 +151,9 @@ def test_a_run_stopped_in_its_second_learner_resumes_to_the_same_bits(data, tmp_
         assert watch.events.count("end") == 1
 
 
-def test_a_row_that_is_its_own_partner_shares_nothing_with_it():
+def test_a_row_that_is_its_own_partner_has_similarity_0():
     Y = csr_matrix(np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]], np.float32))
-    objective = BatchObjective(Hyperbolic(**SMALL), None, Y, Y)
+    objective = BatchObjective(resolved(Hyperbolic(**SMALL), Y, Y), None, Y, Y)
     shared = objective._similarities(np.arange(3), np.array([1, 0, 2])).numpy()
     assert shared[0, 0] == pytest.approx(2 / np.sqrt(6))
     assert shared[2, 2] == 0.0
@@ -170,8 +172,8 @@ def test_scores_are_calibrated():
 @pytest.mark.parametrize("lr", [0.0, 1e-30, 1e3, 1e10, 1e30, 1e200])
 def test_no_learning_rate_gives_nan(data, geometry, optimiser, lr):
     (X, Y), (X_test, _) = data
-    for into in ("exp", "clip") if geometry == "hyperbolic" else ("exp",):
-        options = {"geometry": geometry, "optimiser": optimiser, "ball_map": into, "lr": lr}
+    for ball_map in ("exp", "clip") if geometry == "hyperbolic" else ("exp",):
+        options = {"geometry": geometry, "optimiser": optimiser, "ball_map": ball_map, "lr": lr}
         try:
             model = Hyperbolic(**{**SMALL, **options, "epochs": 3, "batch_size": 128}).fit(X, Y)
         except TrainingError:
@@ -180,20 +182,26 @@ def test_no_learning_rate_gives_nan(data, geometry, optimiser, lr):
         assert np.isfinite(model.predict(X_test, 3).scores).all()
 
 
-def test_validation_is_spread_over_the_data_and_the_rest_is_trained_on(data, monkeypatch):
+def test_the_hold_out_is_a_random_sample_and_the_rest_is_trained_on(data, monkeypatch):
     (X, Y), _ = data
     parts = []
 
-    def noted(_, run, X_train, Y_train, held):
+    def record(_, run, X_train, Y_train, held):
         del run, Y_train
         parts.append((X_train, held[0]))
-        raise RuntimeError("enough seen")
+        raise RuntimeError("recorded")
 
     monkeypatch.setattr("labelspace.methods.hyperbolic.method.MAX_HELD_OUT", 10)
-    monkeypatch.setattr(Hyperbolic, "_train", noted)
+    monkeypatch.setattr(Hyperbolic, "_train", record)
     late = csr_matrix(np.arange(X.shape[0])[:, None] >= X.shape[0] / 2, dtype=np.float32)
-    with pytest.raises(RuntimeError, match="enough seen"):
+    with pytest.raises(RuntimeError, match="recorded"):
         Hyperbolic(validation=0.5).fit(hstack([X, late], format="csr"), Y)
     trained, held = parts[0]
     assert (trained.shape[0], held.shape[0]) == (X.shape[0] - 10, 10)
-    assert 0 < held[:, -1].nnz < 10  # some of the first half, some of the second
+    assert 0 < held[:, -1].nnz < 10  # rows of both halves
+
+
+def test_the_examples_in_docstrings_run():
+    result = doctest.testmod(method)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,4 +1,4 @@
-"""NeuralXC: the loss is the paper's, each option learns, and search finds what decoding would."""
+"""NeuralXC: the loss of the paper, every option, ensembles, search and calibration."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def precision(model, data):
 
 
 def loss_of(model, network, X, Y, epoch=0):
-    objective = BatchObjective(resolved(model, X, Y), [network], X, Y)
+    objective = BatchObjective([network], resolved(model, X, Y).params_, X, Y)
     run = Trainer()
     run.progress.epoch = epoch
     objective.on_start(run)
     return objective(Batch(np.arange(X.shape[0]), np.random.default_rng(0))).item()
 
 
-def test_the_loss_is_the_papers(data):
+def test_the_loss_is_that_of_the_paper(data):
     X, Y = unit_rows(data[0][0][:9]), data[0][1][:9]
     layers = Layers((7, 5), (6, 4), (3,))
     network = Network.fresh(layers, X.shape[1], np.zeros(12, np.float32), None,
@@ -83,7 +83,7 @@ def test_the_sampled_loss_is_the_exact_one_on_average(data):
     exact = NeuralXC(alpha=1.0, beta=1.0, keep=1.0)
     sampled = NeuralXC(alpha=1.0, beta=1.0, keep=1.0, exact=0, samples=6)
     objectives = [
-        BatchObjective(resolved(model, X, Y), [network], X, Y) for model in (exact, sampled)
+        BatchObjective([network], resolved(model, X, Y).params_, X, Y) for model in (exact, sampled)
     ]
     for objective in objectives:
         objective.on_start(Trainer())
@@ -137,12 +137,12 @@ def test_over_all_draws_the_labels_reconstruction_has_the_exact_loss_and_gradien
     ids=str,
 )
 def test_every_option_learns(data, options):
-    floor = precision(MostCommon(), data)
-    assert precision(NeuralXC(**{**SMALL, **options}), data) > floor + 25
+    baseline = precision(MostCommon(), data)
+    assert precision(NeuralXC(**{**SMALL, **options}), data) > baseline + 25
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_are_the_papers_layers(preset):
+def test_presets_are_the_layers_of_the_paper(preset):
     model = NeuralXC(preset=preset, ensemble=1)
     rows = model.memory(Shape(100, 50, 20, 500, 200), model.get_params())["rows of features"]
     assert rows == 2 * 16 * 50 * PRESETS[preset].inputs[0]
@@ -154,18 +154,18 @@ def test_an_ensemble_is_the_mean_of_its_networks_logits(data):
     X_test = unit_rows(X_test)
     each = [path.queries(X_test) @ path.vectors.T for path in model.paths_]
     assert not np.allclose(each[0], each[1], atol=1e-2)
-    together = model._queries(X_test) @ model._vectors().T
+    together = model._encode(X_test)[1] @ model._vectors().T
     np.testing.assert_allclose(together, np.mean(each, axis=0), rtol=1e-4, atol=1e-4)
 
 
-def test_a_short_list_gives_the_exact_ranking_where_it_covers_it():
+def test_candidates_that_hold_the_best_labels_give_the_exact_ranking():
     X, Y = planted(600, n_features=80, n_labels=60, seed=5)
     model = NeuralXC(**{**SMALL, "epochs": 3}).fit(X, Y)
     exact = model.predict(X, 5)
-    vectors, queries = model._vectors(), model._queries(unit_rows(X))
-    short = build_index(vectors, kind="projected", recall=0.9, queries=queries)
-    short.rerank_size = 30  # of 60 labels
-    model.blend_.index = short
+    vectors, queries = model._vectors(), model._encode(unit_rows(X))[1]
+    projected = build_index(vectors, kind="projected", recall=0.9, queries=queries)
+    projected.rerank_size = 30  # of 60 labels
+    model.blend_.index = projected
     found = model.predict(X, 5)
     covered = (np.sort(found.labels, axis=1) == np.sort(exact.labels, axis=1)).all(axis=1)
     assert 0.3 < covered.mean() < 1.0
@@ -187,29 +187,29 @@ def test_the_lengths_of_rows_do_not_matter(data):
     assert np.array_equal(model.predict(X_test, 3).labels, model.predict(4 * X_test, 3).labels)
 
 
-def test_pretraining_leaves_the_regressor_alone_and_outlasts_patience(data):
+def test_pretraining_keeps_the_regressor_and_does_not_count_for_patience(data):
     (X, Y), _ = data
     seen = []
 
-    class Look(Callback):
+    class Watch(Callback):
         def on_epoch(self, run):
             weight = run.task.parameters["0.regressor.0.weight"]
             seen.append(np.array_equal(weight.detach(), np.eye(16)))
 
     model = NeuralXC(**{**SMALL, "pretrain": 4, "patience": 2, "epochs": 2})
-    model.fit(X, Y, callbacks=[Look()])
+    model.fit(X, Y, callbacks=[Watch()])
     assert seen == [True, True, True, True, False, False]
     with pytest.raises(ParameterError, match="pretrain=3"):
         NeuralXC(pretrain=3, alpha=0.0, beta=0.0).fit(X, Y)
 
 
-def test_a_code_is_needed(data):
+def test_an_encoder_without_layers_raises_parameter_error(data):
     for name in ("input_layers", "output_layers"):
         with pytest.raises(ParameterError, match=name):
             NeuralXC(**{name: ()}).fit(*data[0])
 
 
-def test_held_out_examples_return_to_vote(data):
+def test_held_out_examples_vote_after_fitting(data):
     (X, Y), _ = data
     model = NeuralXC(**{**SMALL, "neighbours": 5, "validation": 0.2}).fit(X, Y)
     assert len(model.blend_.voters) == 300
@@ -227,7 +227,7 @@ def test_history_is_measured_on_the_same_examples_each_epoch(data):
     assert evaluate(ranking, held[1], bands=False)["P@3"] == pytest.approx(best["valid P@3"])
 
 
-def test_a_path_comes_back_from_its_arrays(data):
+def test_a_path_is_restored_from_its_arrays(data):
     (X, _), _ = data
     network = Network.fresh(Layers((9, 7), (8, 6), (5,)), X.shape[1], np.zeros(12, np.float32),
                             None, np.random.default_rng(0))  # fmt: skip

@@ -1,4 +1,4 @@
-"""What "auto" becomes for `dxml`; docs/methods/dxml.md has the figures."""
+"""What "auto" becomes for the parameters of `dxml`; docs/methods/dxml.md has the figures."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from labelspace.methods.defaults import autos
 from labelspace.methods.parameters import AUTO
 
 FEW_FEATURES, FEW_EXAMPLES = 1000, 10_000
-ENOUGH_STEPS, FEWEST_PASSES, MOST_PASSES = 1000, 6, 30
+STEPS = 1000  # training steps to aim at, within these numbers of epochs
+MIN_EPOCHS, MAX_EPOCHS = 6, 30
 
 
 def resolve(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-    """Return a value for each parameter that is "auto"."""
+    """Return a value for each parameter that is "auto" and depends on the shape alone."""
     few = shape.points < FEW_EXAMPLES
-    # A larger batch holds more neighbours that vote; with many examples, steps are worth more.
+    # More neighbours vote in a larger batch; with many examples, more steps are worth more.
     batch_size = params["batch_size"]
     if batch_size == AUTO:
         batch_size = 1024 if few else 512
-    # Small sets need many passes to get anywhere, large ones few.
-    steps = -(-shape.points // batch_size)
+    steps_per_epoch = -(-shape.points // batch_size)
     values = {
-        # Few features need a layer to combine them; with many a linear encoder overfits less.
+        # Few features need a layer that combines them; on many, a linear encoder overfits less.
         "hidden": (512,) if shape.features < FEW_FEATURES else (),
         "walks": default_walks(shape.used_labels, params["walk_length"]),
-        "epochs": min(max(ENOUGH_STEPS // steps, FEWEST_PASSES), MOST_PASSES),
+        "epochs": min(max(STEPS // steps_per_epoch, MIN_EPOCHS), MAX_EPOCHS),
         "batch_size": batch_size,
-        # Averages pay where examples are few, and are cheap there.
+        # An ensemble gains most on few examples, where it costs least.
         "ensemble": 5 if few else 1,
     }
     return autos(params, values)

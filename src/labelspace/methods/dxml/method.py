@@ -1,24 +1,27 @@
-"""DXML: examples in a learned space, whose neighbours vote (Zhang et al., ICMR 2018).
+"""DXML: an embedding of examples whose nearest neighbours vote for their labels.
 
 A network puts an example on the unit sphere, z = F(x) / |F(x)|; the k training examples nearest to
-a query vote for their labels, each with the weight (similarity / that of the nearest) ** power.
+a query vote for their labels, each weighted by (similarity / that of the nearest) ** power.
 
-The paper trains z towards f_y = V y / nnz(y), where V are DeepWalk vectors of the labels on their
-co-occurrence graph, by a smooth L1 distance: loss="smooth-l1", or "contrastive" or "triplet". The
-default goes past it: loss="votes" trains on what prediction does, votes of neighbours in the batch.
+Zhang et al. (ICMR 2018) train z towards f_y = V y / nnz(y), where V are DeepWalk vectors of the
+labels on their co-occurrence graph, by a smooth L1 distance: loss="smooth-l1", or "contrastive" or
+"triplet". The default extends the paper: loss="votes" trains on what prediction does, the votes of
+the neighbours in the batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.arrays import joined_parts
+from labelspace._core.arrays import joined_parts, with_prefix
+from labelspace._core.checks import expect
+from labelspace._core.dense import unit_array
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
@@ -29,9 +32,10 @@ from labelspace.labels.deepwalk import deepwalk_bytes
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.dxml.defaults import resolve
-from labelspace.methods.dxml.objective import Anchors, BatchObjective
-from labelspace.methods.dxml.targets import label_points, place_labels
-from labelspace.methods.dxml.voting import Rule, Voters, widened
+from labelspace.methods.dxml.objective import BatchObjective, FixedExamples
+from labelspace.methods.dxml.targets import graph_vectors
+from labelspace.methods.dxml.update import update
+from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
@@ -49,7 +53,7 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.metrics.ranking import measure
-from labelspace.nn.encoder import Encoder, principal_directions, unit_array
+from labelspace.nn.encoder import Encoder, principal_directions
 from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY, MomentumLinear
 from labelspace.nn.trainer import Trainer, TrainingTask
@@ -57,14 +61,58 @@ from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.build import check_search
 from labelspace.search.faiss import load_faiss
-from labelspace.search.neighbours.build import KINDS, build_neighbours, neighbour_bytes
+from labelspace.search.neighbours.build import build_neighbours, neighbour_bytes
 from labelspace.search.neighbours.sparse import SparseNeighbours
 
-BY_TARGETS = ("smooth-l1", "contrastive", "triplet")
+if TYPE_CHECKING:
+    from labelspace.runs.callbacks import Callback
+
+TARGET_LOSSES = ("smooth-l1", "contrastive", "triplet")
 
 
 class DXML(Method):
-    """Neighbours in a learned space vote for their labels."""
+    """k-nearest neighbours in a learned space (Deep eXtreme Multi-label Learning).
+
+    A network maps examples to the unit sphere such that examples with common labels are near each
+    other. The nearest training examples of a query vote for their labels, and Platt's sigmoid turns
+    shares of the votes into probabilities. `partial_fit` takes further examples and new labels.
+
+    Attributes
+    ----------
+    encoders_ : list of Encoder
+        The networks, one per learner of the ensemble.
+    vote_ : NeighbourVote
+        The training examples, indexed, with the parameters of their vote.
+    graph_vectors_ : ndarray of shape (labels, dim) or None
+        DeepWalk vectors of the labels; None with loss="votes".
+    history_ : list of dict
+        Loss and validation score of each epoch.
+
+    References
+    ----------
+    W. Zhang, J. Yan, X. Wang, H. Zha. Deep Extreme Multi-label Learning. ICMR 2018.
+
+    B. Perozzi, R. Al-Rfou, S. Skiena. DeepWalk: Online Learning of Social Representations.
+    KDD 2014.
+
+    J. Goldberger, S. Roweis, G. Hinton, R. Salakhutdinov. Neighbourhood Components Analysis.
+    NIPS 2004.
+
+    Examples
+    --------
+    Twelve examples of three kinds, each kind with a label and a feature of its own:
+
+    >>> import numpy as np
+    >>> from labelspace import DXML
+    >>> kinds = np.arange(12) % 3
+    >>> Y = np.eye(3, dtype=np.float32)[kinds]
+    >>> X = np.hstack([Y, np.ones_like(Y)])
+    >>> model = DXML(dim=8, epochs=2, ensemble=1, neighbours=3).fit(X, Y)
+    >>> model.predict(X[:3], k=1).labels.ravel().tolist()
+    [0, 1, 2]
+    >>> model.embed(X).shape
+    (12, 8)
+    """
 
     name: ClassVar[str] = "dxml"
     has_space: ClassVar[bool] = True
@@ -76,24 +124,25 @@ class DXML(Method):
         "Widths of hidden ReLU layers of the encoder.",
         default=AUTO,
         group="paper",
-        auto="512 for few features, else none",
+        auto="512 below 1,000 features, else none",
         none="the encoder is linear",
     )
     loss: str = choice(
         "Training objective: the likelihood of the neighbours' votes, or the distance to a target "
         "made of label vectors, as in the paper.",
         "votes",
-        *BY_TARGETS,
+        *TARGET_LOSSES,
         default="votes",
         group="paper",
     )
     scale: float = number(
-        "Scale of the similarities within a batch, for the losses on neighbours.",
+        "Inverse temperature of the similarities within a batch, for the loss on votes.",
         default=20.0,
         low=0.1,
     )
     partners: bool = flag(
-        "Add to every example of a batch one that shares a label with it.", default=True
+        "Add to each example of a batch one that shares a label with it, for the loss on votes.",
+        default=True,
     )
     margin: float = number(
         "Margin of the contrastive and triplet losses.", default=1.0, group="paper", low=0.0
@@ -117,7 +166,7 @@ class DXML(Method):
         default=AUTO,
         group="paper",
         low=1,
-        auto="10, more for few labels",
+        auto="10, or more up to half a million steps in total",
     )
     walk_length: int = integer(
         "DeepWalk: number of labels per walk.", default=40, group="paper", low=2
@@ -127,10 +176,11 @@ class DXML(Method):
     )
     keep: float = having(KEEP, default=0.7)
     dropout: float = number(
-        "Share of the last layer's outputs to drop in training.", default=0.1, low=0.0, high=0.95
+        "Share of the encoder's outputs to drop in training.", default=0.1, low=0.0, high=0.95
     )
     optimiser: str = choice(
-        "Adam, or SGD with momentum 0.9 and weight decay as in the paper.",
+        "Optimiser of the encoder: Adam, or SGD with momentum 0.9 and weight decay 0.0005 as in "
+        "the paper.",
         "adam",
         "sgd",
         default="adam",
@@ -142,9 +192,9 @@ class DXML(Method):
         default=AUTO,
         group="usual",
         low=1,
-        auto="about a thousand steps, 6 to 30 passes",
+        auto="6 to 30, for about 1,000 training steps",
     )
-    batch_size: int | Auto = having(BATCH_SIZE, low=2, auto="1024 for few examples, else 512")
+    batch_size: int | Auto = having(BATCH_SIZE, low=2, auto="1024 below 10,000 examples, else 512")
     patience: int = having(PATIENCE, default=10)
     validation: float = having(VALIDATION, default=0.1, auto=None)
     metric: str = METRIC
@@ -180,13 +230,17 @@ class DXML(Method):
         default=AUTO,
         group="usual",
         low=1,
-        auto="5 for few examples, 1 for many",
+        auto="5 below 10,000 examples, else 1",
     )
     search: str = choice(
-        "Index of the neighbours.",
-        *KINDS,
+        "Index of the training examples: exact search, k-means clusters as in the paper, or 4-bit "
+        "codes.",
+        "exact",
+        "clusters",
+        "quantised",
         default=AUTO,
-        auto="by the number of examples",
+        auto="exact for few examples, else 4-bit codes if they reach `recall`, or clusters if "
+        "their number or that of probes is given",
         tuned=True,
     )
     clusters: int | Auto = integer(
@@ -194,15 +248,15 @@ class DXML(Method):
         default=AUTO,
         group="paper",
         low=1,
-        auto="by the number of examples",
+        auto="twice the square root of the number of examples",
         tuned=True,
     )
     probes: int | Auto = integer(
-        "Number of clusters to search.",
+        "Number of clusters to search per query.",
         default=AUTO,
         group="paper",
         low=1,
-        auto="as many as `recall` needs",
+        auto="the fewest that reach `recall`",
         tuned=True,
     )
     recall: float = number(
@@ -217,13 +271,17 @@ class DXML(Method):
     )
     seed: int = SEED
 
+    encoders_: list[Encoder]
+    vote_: NeighbourVote
     graph_vectors_: np.ndarray | None
+    history_: list[dict[str, float]]
 
     def check_parameters(self) -> None:
+        """Raise ParameterError for parameters that are out of range or exclude each other."""
         super().check_parameters()
         if self.search == "quantised":
             load_faiss()
-        if self.reduced_dim is not None and self.loss in BY_TARGETS:
+        if self.reduced_dim is not None and self.loss in TARGET_LOSSES:
             raise ParameterError(
                 f"dxml.reduced_dim={self.reduced_dim}: with loss={self.loss} examples are compared "
                 f"with label vectors, which have all {self.dim} dimensions; set dim instead"
@@ -234,81 +292,83 @@ class DXML(Method):
         return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        tuned = (self.params_.search, self.params_.clusters, self.params_.probes)
-        if tuned == (AUTO, AUTO, AUTO):
-            check_search(data.X.shape[0], self.params_.reduced_dim or self.params_.dim)
-        hold_out = HoldOut.of(_labelled(data), self.params_.validation, self.params_.seed)
+        params = self.params_
+        if (params.search, params.clusters, params.probes) == (AUTO, AUTO, AUTO):
+            check_search(data.X.shape[0], params.reduced_dim or params.dim)
+        hold_out = HoldOut.of(_labelled(data), params.validation, params.seed)
         X, Y, held = hold_out.X, hold_out.Y, hold_out.valid
-        counts = LabelCounts.of(Y)
         self.graph_vectors_ = None
-        if self.params_.loss in BY_TARGETS:
-            self.graph_vectors_ = label_points(self, Y, data.taxonomy)
+        if params.loss in TARGET_LOSSES:
+            self.graph_vectors_ = graph_vectors(self, Y, data.taxonomy)
         self.encoders_ = [
-            self._prepared(
+            self.trainable(
                 Encoder.fresh(
                     X.shape[1],
-                    (*self.params_.hidden, self.params_.dim),
-                    np.random.default_rng([self.params_.seed, X.shape[1], learner]),
+                    (*params.hidden, params.dim),
+                    np.random.default_rng([params.seed, X.shape[1], learner]),
                 )
             )
-            for learner in range(self.params_.ensemble)
+            for learner in range(params.ensemble)
         ]
-        usual = Rule()
-        rule = Rule(
-            _given(self.params_.neighbours) or usual.neighbours,
-            usual.power if self.params_.power == AUTO else self.params_.power,
+        default = VoteParameters()
+        vote_params = VoteParameters(
+            _given(params.neighbours) or default.neighbours,
+            default.power if params.power == AUTO else params.power,
         )
 
         def rank(queries: csr_matrix, k: int) -> Ranking:
-            voters = Voters.exact(self._points(X), Y, rule)
-            return voters.rank(self._points(queries), None, k)
+            vote = NeighbourVote.exact(self.points(X), Y, vote_params)
+            return vote.rank(self.points(queries), None, k)
 
         def rank_own(rows: np.ndarray, k: int) -> Ranking:
-            return Voters.exact(self._points(X), Y, rule).rank_own(rows, k)
+            return NeighbourVote.exact(self.points(X), Y, vote_params).rank_own(rows, k)
 
         def score() -> float:
             assert held is not None
-            return measure(self.params_.metric, rank(held[0], 5), held[1], counts)
+            return measure(params.metric, rank(held[0], 5), held[1], counts)
 
+        counts = LabelCounts.of(Y)
         watch(data.callbacks, rank, (X, Y), held, rank_own=rank_own)
-        self.history_ = self._train(
-            data,
-            X,
-            Y,
-            self.params_.epochs,
-            None if held is None else score,
-        )
-        if self.params_.reduced_dim is not None and self.params_.reduced_dim < self.params_.dim:
+        self.history_ = self.train(data, X, Y, params.epochs, None if held is None else score)
+        if params.reduced_dim is not None and params.reduced_dim < params.dim:
             self.encoders_ = [
-                encoder.projected(principal_directions(points, self.params_.reduced_dim))
-                for encoder, points in zip(self.encoders_, self._points(X), strict=True)
+                encoder.projected(principal_directions(points, params.reduced_dim))
+                for encoder, points in zip(self.encoders_, self.points(X), strict=True)
             ]
         if held is not None:
-            raw = SparseNeighbours.of(X) if self.params_.raw_neighbours else None
-            rule = Voters.exact(self._points(X), Y, rule, raw).choose_rule(
-                self._points(held[0]),
+            raw = SparseNeighbours.of(X) if params.raw_neighbours else None
+            vote_params = NeighbourVote.exact(self.points(X), Y, vote_params, raw).tuned(
+                self.points(held[0]),
                 *held,
-                self.params_.metric,
-                _given(self.params_.neighbours),
-                _given(self.params_.power),
+                params.metric,
+                _given(params.neighbours),
+                _given(params.power),
             )
-        self._keep_voters(X, Y, rule, held, returns=len(hold_out.held_rows) > 0)
+        queries = [None] * len(self.encoders_) if held is None else self.points(held[0])
+        examples = X, Y
+        if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
+            examples = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
+        self.vote_ = self._indexed(*examples, vote_params, queries)
 
-    def _prepared(self, encoder: Encoder) -> Encoder:
+    def trainable(self, encoder: Encoder) -> Encoder:
+        """Return the encoder with an input layer that moves by the rule of the optimiser."""
         if self.params_.optimiser == "sgd":
             encoder.input_layer = MomentumLinear(encoder.input_layer.weight)
         return encoder
 
-    def _train(
+    def train(
         self,
         data: TrainingData,
         X: csr_matrix,
         Y: csr_matrix,
         epochs: int,
-        score: Any = None,
-        anchors: Anchors | None = None,
+        score: Callable[[], float] | None = None,
+        fixed: FixedExamples | None = None,
     ) -> list[dict[str, float]]:
-        """All learners at once, so that one checkpoint holds the whole run."""
+        """Train the encoders on X and Y; return the history.
+
+        All learners are trained at once, so that one checkpoint holds the whole run.
+        """
         trainer = Trainer(
             epochs=epochs,
             batch_size=self.params_.batch_size,
@@ -318,15 +378,15 @@ class DXML(Method):
             callbacks=data.callbacks,
             identity=data.identity,
         )
-        parts = {str(number): encoder.tensors() for number, encoder in enumerate(self.encoders_)}
-        tensors = joined_parts(parts)
-        objective = BatchObjective(self, self.encoders_, X, Y, anchors)
-        return trainer.run(TrainingTask(tensors, objective, self._optimiser(), score), X.shape[0])
+        parts = {str(learner): encoder.tensors() for learner, encoder in enumerate(self.encoders_)}
+        objective = BatchObjective(self, self.encoders_, X, Y, fixed)
+        task = TrainingTask(joined_parts(parts), objective, self._optimiser(), score)
+        return trainer.run(task, X.shape[0])
 
     def _optimiser(self) -> OptimiserGroup:
         sparse = {
-            str(n): (encoder.input_layer, self.params_.lr)
-            for n, encoder in enumerate(self.encoders_)
+            str(learner): (encoder.input_layer, self.params_.lr)
+            for learner, encoder in enumerate(self.encoders_)
         }
         dense = [tensor for encoder in self.encoders_ for tensor in encoder.dense_parameters()]
         parts: dict[str, Any] = {"rows": RowOptimiser(sparse)}
@@ -337,35 +397,18 @@ class DXML(Method):
             parts["dense"] = TorchOptimiser(sgd)
         return OptimiserGroup(parts)
 
-    def _points(self, X: csr_matrix) -> list[np.ndarray]:
-        """Where each learner puts the examples."""
-        return [unit_array(encoder.encode(X)) for encoder in self.encoders_]
-
-    def embed(self, X: Any) -> np.ndarray:
-        """The examples' points, of length 1: the learners' side by side, (n, ensemble * dim)."""
-        return np.hstack(self._points(as_csr(X))) / np.float32(np.sqrt(len(self.encoders_)))
-
-    @property
-    def label_vectors_(self) -> np.ndarray:
-        """The mean direction of each label's examples, (labels, ensemble * dim)."""
-        return self.voters_.centroids
-
-    def _keep_voters(
+    def _indexed(
         self,
         X: csr_matrix,
         Y: csr_matrix,
-        rule: Rule,
-        held: tuple[csr_matrix, csr_matrix] | None,
-        returns: bool,
-    ) -> None:
-        """Index the examples that vote; with `returns` those of the hold-out vote too."""
-        queries = [None] * len(self.encoders_) if held is None else self._points(held[0])
-        if held is not None and returns:
-            X, Y = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
+        vote_params: VoteParameters,
+        queries: Sequence[np.ndarray | None],
+    ) -> NeighbourVote:
+        """Return the vote of these examples; recall is measured on queries, given per learner."""
         indexes = [
             build_neighbours(
                 points,
-                rule.neighbours,
+                vote_params.neighbours,
                 kind=self.params_.search,
                 recall=self.params_.recall,
                 clusters=_given(self.params_.clusters),
@@ -373,75 +416,117 @@ class DXML(Method):
                 seed=self.params_.seed,
                 queries=typical,
             )
-            for points, typical in zip(self._points(X), queries, strict=True)
+            for points, typical in zip(self.points(X), queries, strict=True)
         ]
-        raw = SparseNeighbours.of(X) if rule.raw > 0 else None
-        self.voters_ = Voters(indexes, Y, rule, raw)
+        raw = SparseNeighbours.of(X) if vote_params.raw_weight > 0 else None
+        return NeighbourVote(indexes, Y, vote_params, raw)
+
+    def points(self, X: csr_matrix) -> list[np.ndarray]:
+        """Return the points of the examples, (n, dim) of length 1, one array per learner."""
+        return [unit_array(encoder.encode(X)) for encoder in self.encoders_]
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Return the points of examples in the learned space.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, features)
+
+        Returns
+        -------
+        ndarray of shape (n, learners * dim)
+            Rows of length 1; those of the learners of an ensemble are concatenated. `dim` is
+            `reduced_dim` where that is set.
+        """
+        return np.hstack(self.points(as_csr(X))) / np.float32(np.sqrt(len(self.encoders_)))
+
+    @property
+    def label_vectors_(self) -> np.ndarray:
+        """Mean direction of each label's examples, in the space of `embed`.
+
+        An array of shape (labels, learners * dim), computed at the first access after `fit`,
+        `partial_fit` or loading. Labels without examples have zeros.
+        """
+        return self.vote_.centroids
+
+    def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
+        """Train on further examples, which may have new labels, and let them vote.
+
+        The encoders are trained on the new examples for `update_epochs`. The points of the examples
+        known before stay as they are, and so do the parameters of the vote.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, features)
+        Y : array-like or sparse matrix of shape (n, labels)
+            At least as many columns as before; new labels are the last ones. Examples without
+            labels are left out.
+        callbacks : sequence of Callback
+
+        Returns
+        -------
+        DXML
+            The method itself.
+        """
+        return super().partial_fit(X, Y, callbacks=callbacks)
 
     def _partial_fit(self, data: TrainingData) -> None:
-        labelled = np.flatnonzero(np.diff(data.Y.indptr))
-        X, Y = as_csr(data.X)[labelled], data.Y[labelled]
-        if self.graph_vectors_ is not None:
-            self.graph_vectors_ = place_labels(self.graph_vectors_, Y, self._points(X)[0])
-        if self.params_.update_epochs > 0 and len(labelled):
-            # The old examples hold the space in place: their points stay as they are.
-            points = [np.asarray(index.vectors) for index in self.voters_.indexes]
-            anchors = Anchors(points, widened(self.voters_.Y, Y.shape[1]))
-            self.encoders_ = [self._prepared(encoder.trainable()) for encoder in self.encoders_]
-            self._train(data, X, Y, self.params_.update_epochs, anchors=anchors)
-        self.voters_ = self.voters_.extended(self._points(X), X, Y)
+        update(self, data)
 
     def _predict(self, X: Features, k: int) -> Ranking:
         X = as_csr(X)
-        return self.voters_.rank(self._points(X), X, k)
+        return self.vote_.rank(self.points(X), X, k)
 
     def metadata(self) -> dict[str, Any]:
-        return self.voters_.metadata()
+        """Return the kind and recall of the index, and the parameters of the vote."""
+        return self.vote_.metadata()
 
     def state(self) -> dict[str, np.ndarray]:
-        arrays = self.voters_.state()
-        for learner, encoder in enumerate(self.encoders_):
-            arrays |= {f"{name}.{learner}": array for name, array in encoder.arrays().items()}
+        """Return the fitted model as arrays."""
+        encoders = {str(learner): one.arrays() for learner, one in enumerate(self.encoders_)}
+        arrays = {**self.vote_.state(), **joined_parts(encoders)}
         if self.graph_vectors_ is not None:
             arrays["graph_vectors"] = self.graph_vectors_
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        n_learners = sum(name.startswith("encoder.first.") for name in arrays)
+        """Restore what `state` returned; raise ModelFormatError if the arrays do not fit."""
+        n_learners = self.params_.ensemble
+        expect(f"{n_learners - 1}.encoder.first" in arrays, "the encoder of a learner is missing")
         self.graph_vectors_ = arrays.get("graph_vectors")
-        self.encoders_ = []
-        for learner in range(n_learners):
-            mine = f".{learner}"
-            own = {k.removesuffix(mine): part for k, part in arrays.items() if k.endswith(mine)}
-            self.encoders_.append(Encoder.restore(own, self.n_features_in_))
+        self.encoders_ = [
+            Encoder.restore(with_prefix(f"{learner}.", arrays), self.n_features_in_)
+            for learner in range(n_learners)
+        ]
         dims = [encoder.dim for encoder in self.encoders_]
-        self.voters_ = Voters.restore(arrays, dims, self.n_features_in_, self.n_labels_)
+        self.vote_ = NeighbourVote.restore(arrays, dims, self.n_features_in_, self.n_labels_)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        """Return the bytes that `fit` allocates at its peak, by purpose."""
         dim, size = params["dim"], params["batch_size"]
         n_learners = params["ensemble"]
         first = (*params["hidden"], dim)[0]
         mean = shape.label_nnz / max(1, shape.points)
         labels = min(float(shape.labels), size * mean)
         needs = {
-            "the data, cut in two": shape.data_bytes,
-            "the encoders, moments and the best so far": 16 * n_learners * shape.features * first,
-            "the examples' points": 8 * n_learners * shape.points * (dim + max(first, dim)),
-            "votes within a batch": int(16 * size * (2 * size + labels)),
-            "the search index": n_learners * neighbour_bytes(shape.points, dim, params["search"]),
+            "training data and hold-out": shape.data_bytes,
+            "encoders, moments and the best epoch": 16 * n_learners * shape.features * first,
+            "points of the examples": 8 * n_learners * shape.points * (dim + max(first, dim)),
+            "votes in a batch": int(16 * size * (2 * size + labels)),
+            "search index": n_learners * neighbour_bytes(shape.points, dim, params["search"]),
         }
         if params["raw_neighbours"]:
             needs["neighbours by raw features"] = 3 * 8 * shape.feature_nnz + 8 * shape.features
-        if params["loss"] in BY_TARGETS:
-            needs["the label graph"] = 12 * shape.cooccurrences()
+        if params["loss"] in TARGET_LOSSES:
+            needs["label graph"] = 12 * shape.cooccurrences()
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
-            needs["the examples' targets"] = 4 * shape.points * dim
+            needs["targets of the examples"] = 4 * shape.points * dim
         return needs
 
 
 def _labelled(data: TrainingData) -> TrainingData:
-    """Return the examples with labels, since only these can vote; all if none has one."""
+    """Return the data without examples that have no labels, which cannot vote."""
     labelled = np.flatnonzero(np.diff(data.Y.indptr))
     if not 0 < len(labelled) < data.Y.shape[0]:
         return data

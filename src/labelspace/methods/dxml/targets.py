@@ -1,4 +1,4 @@
-"""Label vectors of DXML, towards which examples are trained by some losses."""
+"""Targets of the paper's losses: points of label sets, made of DeepWalk vectors of the labels."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.dense import unit_array
 from labelspace.errors import InputError
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph, taxonomy_graph
-from labelspace.nn.encoder import unit_array
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.methods.dxml.method import DXML
 
 
-def label_points(method: DXML, Y: csr_matrix, taxonomy: Taxonomy | None) -> np.ndarray:
-    """V: DeepWalk on the label graph that the method wants."""
-    if method.params_.graph == "cooccurrence":
-        weights = method.params_.graph_weights
-        graph = cooccurrence_graph(Y, weights=weights, seed=method.params_.seed)
+def graph_vectors(model: DXML, Y: csr_matrix, taxonomy: Taxonomy | None) -> np.ndarray:
+    """Return V, the DeepWalk vectors of the labels on the label graph, (labels, dim).
+
+    Raises
+    ------
+    InputError
+        If the graph is to be the taxonomy and there is none.
+    """
+    params = model.params_
+    if params.graph == "cooccurrence":
+        graph = cooccurrence_graph(Y, weights=params.graph_weights, seed=params.seed)
     elif taxonomy is None:
-        raise InputError("graph='taxonomy' needs a taxonomy, and the data have none")
+        raise InputError(
+            "graph='taxonomy' needs a taxonomy and the data have none: "
+            "pass one to fit, or set graph='cooccurrence'"
+        )
     else:
         graph = taxonomy_graph(taxonomy)
     vectors = deepwalk(
         graph,
-        method.params_.dim,
-        walks=method.params_.walks,
-        length=method.params_.walk_length,
-        window=method.params_.window,
-        seed=method.params_.seed,
+        params.dim,
+        walks=params.walks,
+        length=params.walk_length,
+        window=params.window,
+        seed=params.seed,
     )
     return vectors[: Y.shape[1]]
 
 
-def place_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> np.ndarray:
-    """Label vectors with the new labels' behind them, as many as Y has columns.
-
-    A new label goes to the mean of the known labels it occurs with in Y, or else to the mean of
-    its examples' points; without examples it has none, and stays at zero.
-    """
-    known, new = len(vectors), Y[:, len(vectors) :]
-    beside = csr_matrix(new.T) @ Y[:, :known]
-    placed = np.asarray(beside @ vectors, np.float32)
-    alone = np.diff(beside.indptr) == 0
-    placed[alone] = np.asarray(new.T @ points)[alone]
-    return np.vstack([vectors, unit_array(placed)])
+def targets(Y: csr_matrix, vectors: np.ndarray) -> np.ndarray:
+    """Return f_y = V y / nnz(y) of each row, scaled to length 1 as the encoder's output is."""
+    return unit_array(np.asarray(Y @ vectors, np.float32))

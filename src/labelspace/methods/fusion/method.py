@@ -1,10 +1,8 @@
-"""Fusion: several methods list labels, and a combiner learned on held-out examples weighs them.
+"""Fusion: a combination of methods, with weights fitted on held-out examples.
 
-The members see different things: a linear classifier a label, classifiers along trees, what raw
-neighbours carry, and a learned space. Each lists the labels it finds likely; `stacking.py` of
-`components/` combines their scores into one calibrated probability. With objective="psp" rare
-labels are lifted as far as validation data allow at little cost in P@1, with "f1" as far as it
-raises the mean F1 of labels; the members stay as they are.
+Every member returns a short list of candidate labels; `components/stacking.py` combines the
+members' scores into one calibrated probability. Members are fitted once for all objectives: "psp"
+and "f1" only change how the combined probabilities are weighted by the rarity of labels.
 """
 
 from __future__ import annotations
@@ -30,15 +28,10 @@ from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
 from labelspace.methods.base import Method
-from labelspace.methods.explanation import LabelExplanation, checked_example, pushes
-from labelspace.methods.fusion.narrow import compact, widened
-from labelspace.methods.fusion.plan import (
-    FEW_EXAMPLES,
-    Clock,
-    Step,
-    plans,
-)
-from labelspace.methods.linear import Linear
+from labelspace.methods.explanation import LabelExplanation, checked_example, score_changes
+from labelspace.methods.fusion.budget import TrainingBudget
+from labelspace.methods.fusion.float16 import as_float32, to_float16
+from labelspace.methods.fusion.plan import FEW_EXAMPLES, Member, candidate_plans
 from labelspace.methods.parameters import (
     AUTO,
     SEED,
@@ -57,17 +50,48 @@ from labelspace.runs.history import History
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
-ROUNDING = 1e-7  # of a score: nearer to 0 or 1 it says no more
-CHEAP = ("knn", "most-common", "random")  # they learn again from any number in no time
-VOTING = ("knn", "dxml")  # what learns more by letting examples vote needs no time either
+EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
+SEED_STEP = 7919  # between the seeds of two copies of a member
+# Members that use the held-out examples however many examples there are, as this takes no time.
+QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn",), ("dxml",)
 
 
 class Fusion(Method):
-    """A learned combination of methods."""
+    """A combination of methods, with weights fitted on held-out examples.
+
+    Every member returns its likeliest labels. All labels on any of these lists are candidates; a
+    logistic regression on the members' log odds and the label's frequency makes one probability of
+    them (stacking [1]_). By default the members are linear classifiers and, by the size of the
+    data, an embedding (`DXML`), nearest neighbours (`KNN`) or a tree of classifiers
+    (`HierarchicalXC`).
+
+    Attributes
+    ----------
+    members_ : list of Method
+        The fitted members; those that rerank come last.
+    plan_ : list of Member
+        Method and parameters of each.
+    combiner_ : Combiner
+
+    References
+    ----------
+    .. [1] D. H. Wolpert. Stacked generalization. Neural Networks 5(2), 1992.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.tile(np.eye(3), (20, 1))
+    >>> Y = np.tile([[1, 0, 1], [1, 1, 0], [0, 1, 0]], (20, 1))
+    >>> model = Fusion(members="knn,linear").fit(X, Y)
+    >>> [member.name for member in model.members_]
+    ['knn', 'linear']
+    >>> model.predict(X[2:3], 1).labels.tolist()
+    [[1]]
+    """
 
     name: ClassVar[str] = "fusion"
     can_explain: ClassVar[bool] = True
-    summary: ClassVar[str] = "linear, neighbours and a learned space, weighed on held-out examples"
+    summary: ClassVar[str] = "linear classifiers, neighbours and an embedding, combined by stacking"
 
     members: str = text(
         "Names of the methods to combine, separated by commas.",
@@ -114,26 +138,28 @@ class Fusion(Method):
         known = [name for name in method_names() if name != self.name]
         if "auto" in names:
             raise ParameterError(
-                f"fusion.members={self.members!r}: 'auto' chooses all members and stands alone; "
-                f"name the others: {', '.join(known)}"
+                f"fusion.members={self.members!r}: 'auto' chooses all members and cannot be "
+                f"combined with names; there are: {', '.join(known)}"
             )
         for name in names:
             if name not in known:
                 raise ParameterError(
-                    f"fusion.members={self.members!r}: {name!r} is no method; "
+                    f"fusion.members={self.members!r}: {name!r} is not a method; "
                     f"there are: auto, or {', '.join(known)}"
                 )
 
     def absent_members(self) -> str:
-        """Name the kind of members that `auto` leaves out because torch is missing; "" if none."""
+        """Return the kind of members that `auto` leaves out without torch; "" if none."""
         return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        share = held_out_share(params["validation"], shape.points)
-        # With a time limit, the members for which there is time: all of them at most.
-        longest = max(plans(params["members"], shape, params["budget"]), key=len)
-        return {"validation": share, "members": tuple(step.to_json() for step in longest)}
+        share, members = held_out_share(params["validation"], shape.points), params["members"]
+        if isinstance(members, str):
+            # With a time limit, these are all members for which there may be time.
+            longest = max(candidate_plans(members, shape, params["budget"]), key=len)
+            members = tuple(member.to_json() for member in longest)
+        return {"validation": share, "members": members}
 
     def check_resolved(self, resolved: Mapping[str, Any]) -> None:
         members = resolved["members"]
@@ -149,9 +175,9 @@ class Fusion(Method):
 
     def _fit(self, data: TrainingData) -> None:
         hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed, groups=True)
-        X, Y, cut = as_csr(data.X), data.Y, hold_out.held_rows
+        X, Y, held_rows = as_csr(data.X), data.Y, hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
-        self._teach_all((hold_out.X, hold_out.Y), hold_out.valid, data, Shape.of(X, Y))
+        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, Shape.of(X, Y))
         rankings = self._rankings(held[0])
         sample_weight = 1.0 / group_sizes(held[0])  # near duplicates count as one example
         given = held[1], hold_out.Y, sample_weight
@@ -160,69 +186,74 @@ class Fusion(Method):
             self.combiner_ = Combiner.fit(rankings, *given, tail=True)
         if self.params_.objective != "precision":
             self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, precise)
-        if len(cut):
-            self._learn_rest(X, Y, cut, data.taxonomy)
-        for member, (_, _, can_rerank) in zip(self.members_, self.settings_, strict=True):
-            if can_rerank:
-                member.drop_candidate_search()
-            # It answers from now on as it will when it is loaded.
-            member.load_state(widened(_compacted(member)))
+        if len(held_rows):
+            self._add_held_out(X, Y, held_rows, data.taxonomy)
+        for fitted, member in zip(self.members_, self.plan_, strict=True):
+            if member.reranks:
+                fitted.drop_candidate_search()
+            # Rounded to 16 bits now, so that the model predicts the same after it is loaded.
+            fitted.load_state(as_float32(_stored(fitted)))
 
-    def _teach_all(
+    def _fit_members(
         self,
         train: tuple[csr_matrix, csr_matrix],
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
         shape: Shape,
     ) -> None:
-        """All members, or as many as there is time for, but one at least.
+        """Fit all members, or with a time limit those that fit into it, but at least one.
 
-        Copies of the same members train side by side, a core each; they tell nothing on their way.
+        Copies of the same members are fitted in parallel, one core each, without progress.
         """
-        clock = Clock(self.params_.budget)
-        clock.look(*train, self.params_.seed)
-        plan = [Step.from_json(member) for member in self.params_.members]
+        budget = TrainingBudget(self.params_.budget)
+        budget.calibrate(*train, self.params_.seed)
+        plan = [Member.from_json(member) for member in self.params_.members]
         if self.params_.budget is not None:
-            plan = self._plan(clock, shape)
-        self.settings_: list[tuple[str, dict[str, Any], bool]] = []
+            plan = self._plan_within(budget, shape)
+        copies = [
+            (member, self.params_.seed + member.parameters.get("seed", 0) + SEED_STEP * copy)
+            for copy in range(self.params_.ensemble)
+            for member in plan
+        ]
+        in_parallel = self.params_.ensemble > 1 and self.params_.budget is None
+        self.plan_: list[Member] = []
         self.members_: list[Method] = []
-        side_by_side = self.params_.ensemble > 1 and self.params_.budget is None
-        for place in range(self.params_.ensemble * len(plan)):
-            step, turn = plan[place % len(plan)], place // len(plan)
-            if self.members_ and not clock.allows(step, self._again(step, train[0].shape[0])):
+        for place, (member, seed) in enumerate(copies):
+            refits = self._refits_in_time(member, train[0].shape[0])
+            if self.plan_ and not budget.reserve(member, refits):
                 continue
-            seed = self.params_.seed + step.settings.get("seed", 0) + 7919 * turn
-            settings = {**step.settings, "seed": seed}
-            member = method_class(step.name)(**settings)
-            if not side_by_side:
-                self._teach(member, place, train, valid, data)
-            self.settings_.append((step.name, settings, step.can_rerank))
-            self.members_.append(member)
-        if side_by_side:
-            self._teach_side_by_side(train, valid, data)
-        # Who judges comes after all who find; they may have been trained before some of them.
-        order = sorted(range(len(self.members_)), key=lambda place: self.settings_[place][2])
+            seeded = member._replace(parameters={**member.parameters, "seed": seed})
+            self.plan_.append(seeded)
+            if not in_parallel:
+                self.members_.append(self._fit_member(seeded, place, train, valid, data))
+        if in_parallel:
+            self.members_ = self._fit_in_parallel(train, valid, data)
+        # Members that rerank come after all that find candidates, whatever the order of training.
+        order = sorted(range(len(self.plan_)), key=lambda place: self.plan_[place].reranks)
         self.members_ = [self.members_[place] for place in order]
-        self.settings_ = [self.settings_[place] for place in order]
+        self.plan_ = [self.plan_[place] for place in order]
 
-    def _plan(self, clock: Clock, shape: Shape) -> list[Step]:
-        """The members that suit the data, with more or fewer of them as the time allows."""
-        *tried, last = plans(self.members, shape, self.budget)
-        for plan in tried:
-            if clock.covers([(step, self._again(step, shape.points)) for step in plan]):
+    def _plan_within(self, budget: TrainingBudget, shape: Shape) -> list[Member]:
+        """Return the longest plan that fits into the time, or the last one if none does."""
+        # `params_.members` is the longest plan alone, so plans are made from the parameter again.
+        *plans, last = candidate_plans(self.members, shape, self.budget)
+        for plan in plans:
+            if budget.fits([(one, self._refits_in_time(one, shape.points)) for one in plan]):
                 return plan
         return last
 
-    def _again(self, step: Step, n_examples: int) -> bool:
-        """Whether the member is trained a second time; what learns more is not."""
-        return self._twice(step.name, n_examples) and not method_class(step.name).can_update
+    def _refits_in_time(self, member: Member, n_examples: int) -> bool:
+        """Return whether the member is fitted from scratch a second time, and not updated."""
+        refits = _refits_on_all(member.method, n_examples)
+        return refits and not method_class(member.method).can_update
 
-    def _teach_side_by_side(
+    def _fit_in_parallel(
         self,
         train: tuple[csr_matrix, csr_matrix],
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
-    ) -> None:
+    ) -> list[Method]:
+        """Return the members of `plan_`, fitted in processes of their own."""
         X, Y = train
         shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy}
         if valid is not None:
@@ -230,72 +261,85 @@ class Fusion(Method):
         if any(isinstance(callback, History) for callback in data.callbacks):
             shared["history"] = True
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             for callback in data.callbacks:
                 callback.on_work("members", done, total)
 
-        states = LocalEngine().map(fitted_state, self.settings_, shared=shared, progress=tell)
-        for member, state in zip(self.members_, states, strict=True):
-            member.n_features_in_, member.n_labels_ = X.shape[1], Y.shape[1]
-            take_finished(member, state)
+        states = LocalEngine().map(fitted_arrays, self.plan_, shared=shared, progress=report)
+        return [
+            member_of_arrays(member.method, arrays, n_features=X.shape[1], n_labels=Y.shape[1])
+            for member, arrays in zip(self.plan_, states, strict=True)
+        ]
 
-    def _twice(self, name: str, n_examples: int) -> bool:
-        """Whether a member learns again from all examples once it is weighed."""
-        return name in CHEAP or n_examples <= FEW_EXAMPLES
-
-    def _teach(
+    def _fit_member(
         self,
-        member: Method,
+        member: Member,
         place: int,
         train: tuple[csr_matrix, csr_matrix],
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
-    ) -> None:
-        """Fit a member, or take it as an interrupted run has left it behind."""
-        settings = digest(member.name, sorted(member.get_params().items()))
+    ) -> Method:
+        """Return a fitted member: that of an interrupted run, if it was finished there."""
+        model = method_class(member.method)(**member.parameters)
+        settings = digest(model.name, sorted(model.get_params().items()))
         identity = f"{data.identity}-{place}-{settings}"
-        # With a time budget, a resumed run may choose other settings: it then trains this anew.
+        # With a time limit, a resumed run may choose other parameters: this is then fitted again.
         suffix = "" if self.params_.budget is None else f"-{settings[:6]}"
-        own = listeners(data.callbacks, f"{place + 1}-{member.name}{suffix}")
-        kept = next((found for at in own if (found := at.finished(identity)) is not None), None)
-        if kept is not None:
-            member.n_features_in_, member.n_labels_ = train[0].shape[1], train[1].shape[1]
-            take_finished(member, kept)
-            return
-        member.fit(*train, valid=valid, taxonomy=data.taxonomy, callbacks=own)
-        for at in own:
-            at.finish(identity, finished_state(member))
+        callbacks = listeners(data.callbacks, f"{place + 1}-{model.name}{suffix}")
+        for callback in callbacks:
+            arrays = callback.finished(identity)
+            if arrays is not None:
+                sizes = {"n_features": train[0].shape[1], "n_labels": train[1].shape[1]}
+                return member_of_arrays(model.name, arrays, **sizes)
+        model.fit(*train, valid=valid, taxonomy=data.taxonomy, callbacks=callbacks)
+        for callback in callbacks:
+            callback.finish(identity, arrays_of_member(model))
+        return model
 
-    def _learn_rest(
-        self, X: csr_matrix, Y: csr_matrix, cut: np.ndarray, taxonomy: Taxonomy | None
+    def _add_held_out(
+        self, X: csr_matrix, Y: csr_matrix, held_rows: np.ndarray, taxonomy: Taxonomy | None
     ) -> None:
-        """Members that can also learn from the examples that were held out to weigh them."""
+        """Fit members to the held-out examples too, now that the combination is fitted."""
         for member in self.members_:
-            twice = self._twice(member.name, X.shape[0])
-            if member.can_update and (twice or member.name in VOTING):
-                member.partial_fit(X[cut], Y[cut])
-            elif twice:
+            refits = _refits_on_all(member.name, X.shape[0])
+            if member.can_update and (refits or member.name in QUICK_TO_UPDATE):
+                member.partial_fit(X[held_rows], Y[held_rows])
+            elif refits:
                 member.refit(X, Y, taxonomy)
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:
-        # Not `predict`, whose checks X has been through: for one example they cost as much again.
-        found: list[Ranking] = []
-        for member, (_, _, can_rerank) in zip(self.members_, self.settings_, strict=True):
-            k = min(self.params_.shortlist, member.n_labels_)
-            if can_rerank:
-                found.append(member._rerank(X, listed_by_any(found)))
+        """Return the ranking of each member."""
+        # `rank` instead of `predict`: checking one row again would take as long as ranking it.
+        rankings: list[Ranking] = []
+        for fitted, member in zip(self.members_, self.plan_, strict=True):
+            if member.reranks:
+                rankings.append(fitted.rerank(X, listed_by_any(rankings)))
             else:
-                found.append(member._predict(X, k))
-        return found
+                rankings.append(fitted.rank(X, min(self.params_.shortlist, fitted.n_labels_)))
+        return rankings
 
     def _predict(self, X: Features, k: int) -> Ranking:
         return self.combiner_.rank(self._rankings(as_csr(X)), k)
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
-        """Which features speak for the label, and, by the linear weights, which labels are like it.
+        """Return the features that raise the score of a label most, and the most similar labels.
 
-        What a feature pushes is the log odds that the label loses without it; at least so much
-        where the label is not even listed without it.
+        The weight of a feature is the log odds that the label loses without it, or a lower bound
+        where the label is then no candidate at all. Labels are compared by the first member that
+        can compare them. There are no training examples.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, n_features)
+            One example.
+        label : int
+            Column of Y.
+        k : int, default 5
+            Number of features and of labels.
+
+        Returns
+        -------
+        LabelExplanation
         """
         self._check_fitted()
         X = checked_example(self, X, label)
@@ -305,54 +349,60 @@ class Fusion(Method):
             is_label = ranked.labels == label
             found = np.where(is_label, ranked.scores, 0.0).max(axis=1)
             last = np.where(ranked.labels >= 0, ranked.scores, np.inf).min(axis=1)
-            bound = np.where(np.isfinite(last), last, 0.0)  # a label that is not listed is below
-            return log_odds(np.where(is_label.any(axis=1), found, bound), ROUNDING)
+            bound = np.where(np.isfinite(last), last, 0.0)  # of a label that is no candidate
+            return log_odds(np.where(is_label.any(axis=1), found, bound), EPS)
 
-        near = next((m.alike(label, k) for m in self.members_ if isinstance(m, Linear)), [])
-        return LabelExplanation(label, pushes(X, odds, k), near, [], [])
+        comparing = (member for member in self.members_ if member.can_compare_labels)
+        similar = next((member.similar_labels(label, k) for member in comparing), [])
+        return LabelExplanation(label, score_changes(X, odds, k), similar, [], [])
 
     def metadata(self) -> dict[str, Any]:
         weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
         return {
             "members": [
-                {"name": name, "weights": own}
-                for (name, _, _), own in zip(self.settings_, weights, strict=True)
+                {"name": member.method, "weights": own}
+                for member, own in zip(self.plan_, weights, strict=True)
             ],
             "tail_offset": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
         }
 
     def state(self) -> dict[str, np.ndarray]:
-        members = [
-            {"method": name, "reranks": reranks, **member.to_json()}
-            for member, (name, _, reranks) in zip(self.members_, self.settings_, strict=True)
+        documents = [
+            {"method": member.method, "reranks": member.reranks, **fitted.to_json()}
+            for fitted, member in zip(self.members_, self.plan_, strict=True)
         ]
-        written = json.dumps(members).encode()
+        written = json.dumps(documents).encode()
         arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
-        for place, member in enumerate(self.members_):
-            arrays |= prefixed(f"member.{place}.", _compacted(member))
+        for place, fitted in enumerate(self.members_):
+            arrays |= prefixed(f"member.{place}.", _stored(fitted))
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         documents = json.loads(bytes(arrays["members"]))
         self.combiner_ = Combiner.restore(arrays, len(documents), self.n_labels_)
-        self.members_, self.settings_ = [], []
+        self.members_, self.plan_ = [], []
         sizes = {"n_features": self.n_features_in_, "n_labels": self.n_labels_}
         for place, document in enumerate(documents):
             name, reranks = document["method"], document["reranks"]
             expect(name != self.name, "a member of the fusion is a fusion")
             cls = method_class(name)
             expect(not reranks or (place > 0 and cls.can_rerank), f"{name} cannot rerank")
-            own = widened(with_prefix(f"member.{place}.", arrays))
+            own = as_float32(with_prefix(f"member.{place}.", arrays))
             self.members_.append(cls.restored(document, own, **sizes))
-            self.settings_.append((name, document["parameters"], bool(reranks)))
+            self.plan_.append(Member(name, document["parameters"], bool(reranks)))
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         members = _members_memory(params["members"], shape)
         return {
-            "the cut, and near duplicates across it": 4 * shape.data_bytes + 12 * shape.features,
+            "hold-out and its near duplicates": 4 * shape.data_bytes + 12 * shape.features,
             **{purpose: params["ensemble"] * size for purpose, size in members.items()},
         }
+
+
+def _refits_on_all(method: str, n_examples: int) -> bool:
+    """Return whether a member is fitted again, on all examples, after the combination is."""
+    return method in QUICK_TO_REFIT or n_examples <= FEW_EXAMPLES
 
 
 def _members_memory(members: Sequence[Mapping[str, Any]], shape: Shape) -> dict[str, int]:
@@ -366,13 +416,13 @@ def _members_memory(members: Sequence[Mapping[str, Any]], shape: Shape) -> dict[
     return dict(needs)
 
 
-def _compacted(member: Method) -> dict[str, np.ndarray]:
-    """What a member learned, as it is kept."""
-    return compact(member.state(), member.full_precision)
+def _stored(member: Method) -> dict[str, np.ndarray]:
+    """Return the state of a member as it is stored, in 16 bits where these suffice."""
+    return to_float16(member.state(), member.full_precision)
 
 
-def fitted_state(
-    item: tuple[str, dict[str, Any], bool],
+def fitted_arrays(
+    member: Member,
     X: csr_matrix,
     Y: csr_matrix,
     taxonomy: Taxonomy | None,
@@ -380,26 +430,28 @@ def fitted_state(
     valid_Y: csr_matrix | None = None,
     history: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Return the state of a fitted member of this name and these settings: a task of an engine."""
-    name, settings, _ = item
+    """Fit a member and return its arrays: a task of an engine."""
     valid = None if valid_X is None else (valid_X, valid_Y)
     callbacks = [History()] if history else []
-    member = method_class(name)(**settings)
-    return finished_state(member.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
+    model = method_class(member.method)(**member.parameters)
+    return arrays_of_member(model.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
 
 
-def finished_state(member: Method) -> dict[str, np.ndarray]:
-    """Return the state of a fitted member with its history, which a state is without."""
+def arrays_of_member(member: Method) -> dict[str, np.ndarray]:
+    """Return the state of a fitted member, with its parameters and its history as JSON."""
     written = {"history": getattr(member, "history_", None), **member.to_json()}
     document = np.frombuffer(json.dumps(written).encode(), np.uint8)
     return {**member.state(), "document": document}
 
 
-def take_finished(member: Method, arrays: Mapping[str, np.ndarray]) -> None:
-    """Give a member what `finished_state` returned."""
+def member_of_arrays(method: str, arrays: Mapping[str, np.ndarray], **sizes: int) -> Method:
+    """Return the fitted member that `arrays_of_member` was given.
+
+    The sizes are `n_features` and `n_labels`.
+    """
     state = dict(arrays)
     document = json.loads(bytes(state.pop("document")))
+    member = method_class(method).restored(document, state, **sizes)
     if document["history"] is not None:
         member.history_ = document["history"]
-    sizes = {"n_features": member.n_features_in_, "n_labels": member.n_labels_}
-    member.__dict__ |= vars(type(member).restored(document, state, **sizes))
+    return member

@@ -1,7 +1,7 @@
-"""What "auto" becomes for the parameters of `glas`.
+"""Values of the parameters of GLaS that are "auto".
 
-The rules come from held-out parts of the training sets of bibtex, delicious, debtags, wordnet and
-tib-gnd; docs/methods/glas.md has the figures.
+The rules were chosen on hold-outs of bibtex, delicious, debtags, wordnet and tib-gnd;
+docs/methods/glas.md has the figures.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from labelspace.components.training_data import Shape
 from labelspace.methods.defaults import autos, resolve_shared
 
-MANY_LABELS = 25_000
-# Approximate search misses rare labels first, and those are what the votes add.
+MANY_LABELS = 25_000  # labels with examples, above which 1024 dimensions pay
+# Approximate search misses rare labels first, which the votes of training examples add again.
 RECALL_WITH_VOTES, RECALL_ALONE = 0.95, 0.998
 
 

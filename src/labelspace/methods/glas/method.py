@@ -1,18 +1,18 @@
-"""GLaS: regularised neural embeddings and inner-product search (Guo et al., NeurIPS 2019).
+"""GLaS: regularised embeddings of examples and labels, and inner-product search.
 
-An encoder phi puts an example into the space of the label vectors V; labels are ranked by
+An encoder phi maps an example into the space of the label vectors v; labels are ranked by
 
     h(x)_l = s <phi(x), v_l> + b_l
 
-with phi(x) and v_l of length 1. Training is Algorithm 2 of the paper: a batch of examples with
-input dropout, a loss over candidate labels, and the regulariser
+with phi(x) and v_l of length 1 (`space.py`). Training is Algorithm 2 of the paper: a batch of
+examples with input dropout, a loss over candidate labels, and the regulariser
 
     l_GLaS = 1/m^2 || V_b V_b^T - U_b ||_F^2,    U = 1/2 (A Z^-1 + Z^-1 A),  A = Y^T Y,  Z = diag(A)
 
-on the batch's m labels. With lam = 0 and keep = 1 it is Algorithm 1. What goes past the paper: a
-label prior b_l, label vectors that start at the centroids of their examples, rows of rare features
-that start short and move slowly, since those are what such a model overfits on, and the votes of
-near training examples beside the labels' scores (`components/neighbour_blend.py`).
+on the batch's m labels (`objective.py`). With lam = 0 and keep = 1 it is Algorithm 1. Not in the
+paper: a bias b_l per label, label vectors initialised at the centroids of their examples, smaller
+weights and learning rates for rare features, which such a model overfits on, and the votes of near
+training examples beside the labels' scores (`components/neighbour_blend.py`).
 """
 
 from __future__ import annotations
@@ -21,18 +21,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, with_prefix
-from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import HoldOut
 from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
-from labelspace.components.training_counts import (
-    TrainingCounts,
-    default_batch_size,
-)
+from labelspace.components.training_counts import TrainingCounts, default_batch_size
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.labels.propensity import LabelCounts
@@ -41,7 +36,8 @@ from labelspace.methods.explanation import LabelExplanation, checked_example
 from labelspace.methods.glas.defaults import resolve
 from labelspace.methods.glas.explain import explain
 from labelspace.methods.glas.objective import BatchObjective
-from labelspace.methods.glas.update import grow, passes_to_grow
+from labelspace.methods.glas.space import LabelSpace, as_queries
+from labelspace.methods.glas.update import UpdateObjective, extended, update_epochs
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
@@ -59,9 +55,6 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.metrics.ranking import measure
-from labelspace.nn.encoder import Encoder, unit_array
-from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
-from labelspace.nn.row_tables import RowTable
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
@@ -72,7 +65,55 @@ from labelspace.search.tuning import TYPICAL, evenly
 
 
 class GLaS(Method):
-    """Examples and labels in one space, ranked by inner product."""
+    """Embeddings of examples and labels in one space, ranked by inner product.
+
+    A linear or ReLU encoder and one vector per label are trained together; a regulariser brings
+    the inner products of label vectors close to the co-occurrence of the labels (graph Laplacian
+    and spread-out regulariser, GLaS). Prediction is maximum inner product search, blended with the
+    votes of near training examples. `partial_fit` learns further examples and labels without the
+    old examples.
+
+    Attributes
+    ----------
+    params_ : SimpleNamespace
+        The parameters as they were fitted: every "auto" is a value.
+    label_vectors_ : ndarray of shape (labels, dim)
+        The points of the labels in the space.
+    space_ : LabelSpace
+        The trained weights.
+    counts_ : TrainingCounts
+        In how many training examples each feature and label occurs.
+    blend_ : NeighbourBlend
+        The label index, the training examples that vote, and the calibration.
+    history_ : list of dict
+        Loss and validation score after each epoch of `fit`.
+
+    References
+    ----------
+    .. [1] C. Guo, A. Mousavi, X. Wu, D. Holtmann-Rice, S. Kale, S. Reddi, S. Kumar. "Breaking the
+       Glass Ceiling for Embedding-Based Classifiers for Large Output Spaces". NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> from labelspace.methods.glas import GLaS
+    >>> X = np.tile(np.eye(3, dtype=np.float32), (4, 1))
+    >>> Y = csr_matrix(X[:, [1, 2, 0]])  # feature 0 means label 2, and so on
+    >>> model = GLaS(dim=8, epochs=4, lr=0.05).fit(X, Y)
+    >>> model.predict(X[:3], k=1).labels.ravel()
+    array([2, 0, 1])
+    >>> model.embed(X[:3]).shape, model.label_vectors_.shape
+    ((3, 8), (3, 8))
+    >>> model.explain(X[:1], label=2, k=1).features[0][0]
+    0
+
+    Add a fourth label from two examples with features 0 and 1:
+
+    >>> new = csr_matrix(np.array([[0, 0, 0, 1], [0, 0, 0, 1]]))
+    >>> model.partial_fit(np.array([[1, 1, 0], [1, 1, 0]]), new).n_labels_
+    4
+    """
 
     name: ClassVar[str] = "glas"
     can_explain: ClassVar[bool] = True
@@ -105,7 +146,7 @@ class GLaS(Method):
     )
     margin: float = number("Margin of the margin losses.", default=1.0, group="paper", low=0.0)
     hardest: int = integer(
-        "Number of highest-scoring negatives in the mined margin loss.",
+        "Number of highest-scoring negatives in the mined-margin loss.",
         default=10,
         group="paper",
         low=1,
@@ -187,33 +228,25 @@ class GLaS(Method):
         return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
+        check_search(data.Y.shape[1], self.params_.dim + 1)
         hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
         X, Y, valid = hold_out.X, hold_out.Y, hold_out.valid
-        rng = np.random.default_rng([self.params_.seed, X.shape[1]])
         self.counts_ = TrainingCounts.of(X, Y)
-        check_search(Y.shape[1], self.params_.dim + 1)
-        self.encoder_ = Encoder.fresh(
-            *(X.shape[1], (*self.params_.hidden, self.params_.dim), rng),
-            row_lr_scale=self.counts_.row_lr_scale(self.params_.feature_damping),
-        )
-        self.table_ = RowTable(self._first_vectors(X, Y, rng))
-        bias = self.counts_.log_odds() if self.params_.prior else np.zeros(Y.shape[1], np.float32)
-        self.bias_ = torch.from_numpy(bias).requires_grad_(self.params_.prior)
-        self.scale_ = torch.tensor(float(self.params_.scale), requires_grad=True)
+        self.space_ = LabelSpace.fresh(X, Y, self.counts_, self.params_)
         counts = LabelCounts.of(Y)
         score = None if valid is None else lambda: self._score(*valid, counts)
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
-        self.history_ = self.train(BatchObjective(self, X, Y), data, self.params_.epochs, score)
-        self.encoder_.fold()
-        self._finish(X, Y, valid)
+        objective = BatchObjective(self.space_, self.params_, X, Y)
+        self.history_ = self._train(objective, data, self.params_.epochs, score)
+        self._build_blend(X, Y, valid)
         if valid is not None and len(hold_out.held_rows):
-            self.blend_.add_examples(self.embed, *valid)
+            self.blend_.add_examples(self.space_.embed, *valid)
             self.counts_ = self.counts_.plus(*valid)
             if self.blend_.voters is not None:
                 rows = np.concatenate([hold_out.train_rows, hold_out.held_rows])
                 self.blend_.voters = self.blend_.voters.renumbered(rows)
 
-    def train(
+    def _train(
         self,
         objective: BatchObjective,
         data: TrainingData,
@@ -221,7 +254,7 @@ class GLaS(Method):
         score: Callable[[], float] | None = None,
         batch_size: int | None = None,
     ) -> list[dict[str, float]]:
-        """Minimise the objective over its examples; returns the history."""
+        """Minimise the objective over its examples; return the history."""
         trainer = Trainer(
             epochs=epochs,
             batch_size=batch_size or self.params_.batch_size,
@@ -232,24 +265,24 @@ class GLaS(Method):
             callbacks=[objective, *data.callbacks],
             identity=data.identity,
         )
-        tensors = {**self._tensors(), **objective.tensors()}
-        learner = TrainingTask(tensors, objective, self._optimiser(), score)
-        return trainer.run(learner, objective.X.shape[0])
+        tensors = {**self.space_.tensors(), **objective.tensors()}
+        task = TrainingTask(tensors, objective, self.space_.optimiser(self.params_.lr), score)
+        return trainer.run(task, objective.X.shape[0])
 
-    def _finish(
+    def _build_blend(
         self, X: csr_matrix, Y: csr_matrix, valid: tuple[csr_matrix, csr_matrix] | None
     ) -> None:
-        """All that is built on the trained vectors: index, voters, calibration."""
-        z = None if valid is None else self.embed(valid[0])
-        queries = None if z is None else self._queries(z)
+        """Build the label index and the neighbour search; calibrate on the hold-out."""
+        z = None if valid is None else self.space_.embed(valid[0])
+        queries = None if z is None else as_queries(z)
         voters = None
         if self.params_.neighbours:
-            voters = CompressedExamples.build(self.embed, X, Y, self.params_.seed, z)
+            voters = CompressedExamples.build(self.space_.embed, X, Y, self.params_.seed, z)
         typical = None
-        if queries is not None:  # examples of training, too, where few were cut off
+        if queries is not None:  # training examples are added where the hold-out is small
             more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
-            typical = np.concatenate([queries, self.queries(X[more])])
-        self.blend_ = NeighbourBlend(self.build_index(typical), voters, self.params_.neighbours)
+            typical = np.concatenate([queries, self.space_.queries(X[more])])
+        self.blend_ = NeighbourBlend(self._build_index(typical), voters, self.params_.neighbours)
         if valid is not None and z is not None and queries is not None:
             held, counts = valid[1], LabelCounts.of(Y)
             self.blend_.fit(
@@ -258,90 +291,42 @@ class GLaS(Method):
             )
 
     def _partial_fit(self, data: TrainingData) -> None:
-        """Extend the space to further examples and labels; see `update.py`."""
-        X, Y = as_csr(data.X), data.Y
-        objective = grow(self, X, Y)
+        """Update the space by further examples and labels; see `update.py`."""
+        X, Y, voters = as_csr(data.X), data.Y, self.blend_.voters
+        counts = self.counts_.plus(X, Y)
+        known = self.space_.table.weight
+        self.space_ = extended(self.space_, self.counts_, counts, X, Y, self.params_)
+        self.counts_ = counts
+        # A stored example is a point of length 1: it cannot be replayed where lengths matter.
+        replayed = voters if self.params_.unit_inputs else None
+        objective = UpdateObjective(self.space_, self.params_, X, Y, known, replayed)
         batch_size = self.batch_size
         if batch_size == AUTO:
             batch_size = default_batch_size(X.shape[0])
-        epochs = passes_to_grow(self.params_.epochs, X.shape[0], batch_size)
-        self.train(objective, data, epochs, batch_size=batch_size)
+        epochs = update_epochs(self.params_.epochs, X.shape[0], batch_size)
+        self._train(objective, data, epochs, batch_size=batch_size)
+        self._rebuild_index(X)
+        self.blend_.add_examples(self.space_.embed, X, Y)
+
+    def _rebuild_index(self, X: csr_matrix) -> None:
+        """Index the labels after an update by the examples X."""
         before, voters = self.blend_.index, self.blend_.voters
-        typical = self.queries(X)
-        if voters is not None and self.params_.unit_inputs:  # what is kept of the examples before
+        typical = self.space_.queries(X)
+        if voters is not None and self.params_.unit_inputs:
             old = voters.points(evenly(len(voters), max(0, TYPICAL - len(typical))))
-            typical = np.concatenate([typical, self._queries(old)])
-        index = self.blend_.index = self.build_index(typical, at_least=before)
+            typical = np.concatenate([typical, as_queries(old)])
+        index = self.blend_.index = self._build_index(typical, at_least=before)
         if index.kind == before.kind:
-            # New examples may be few or of one kind: what was measured on the cut counts too.
+            # New examples may be few or of one kind: the recall on the hold-out counts too.
             index.recall = min(index.recall, before.recall)
-        self.blend_.add_examples(self.embed, X, Y)
 
-    def _first_vectors(self, X: csr_matrix, Y: csr_matrix, rng: np.random.Generator) -> np.ndarray:
-        """Centroids of the labels' examples, or random; labels without examples are random."""
-        vectors = unit_array(rng.standard_normal((Y.shape[1], self.params_.dim), np.float32))
-        if self.params_.init == "centroid":
-            centroids = np.asarray(Y.T @ unit_array(self.encoder_.encode(X)), np.float32)
-            found = np.abs(centroids).max(axis=1) > 0
-            vectors[found] = unit_array(centroids[found])
-        return vectors
-
-    def _optimiser(self) -> OptimiserGroup:
-        tables = {
-            "encoder": (self.encoder_.input_layer, self.params_.lr),
-            "labels": (self.table_, self.params_.lr),
-        }
-        dense = [
-            {"params": [self.scale_], "lr": 0.01},
-            {"params": self.encoder_.dense_parameters(), "lr": self.params_.lr / 5},
-        ]
-        if self.params_.prior:
-            dense.append({"params": [self.bias_], "lr": self.params_.lr})
-        adam = torch.optim.Adam([group for group in dense if group["params"]])
-        return OptimiserGroup({"rows": RowOptimiser(tables), "dense": TorchOptimiser(adam)})
-
-    def _tensors(self) -> dict[str, torch.Tensor]:
-        return {
-            **self.encoder_.tensors(),
-            "labels": torch.from_numpy(self.table_.weight),
-            "bias": self.bias_,
-            "scale": self.scale_,
-        }
-
-    def embed(self, X: Any) -> np.ndarray:
-        """The examples' points in the space, (n, dim)."""
-        z = self.encoder_.encode(as_csr(X))
-        return unit_array(z) if self.params_.unit_inputs else z
-
-    @property
-    def label_vectors_(self) -> np.ndarray:
-        """The labels' points in the space, (labels, dim)."""
-        return unit_array(self.table_.weight) if self.params_.unit_labels else self.table_.weight
-
-    def queries(self, X: csr_matrix) -> np.ndarray:
-        """The examples' points as `build_index`'s vectors meet them."""
-        return self._queries(self.embed(X))
-
-    def _queries(self, z: np.ndarray) -> np.ndarray:
-        """Points with a one at the end, which meets the labels' biases."""
-        return np.hstack([z, np.ones((len(z), 1), np.float32)])
-
-    def _search_vectors(self) -> np.ndarray:
-        """Label vectors times the scale, with the bias at the end: <query, vector> is h(x)_l."""
-        bias = self.bias_.detach().numpy()[:, None]
-        scaled = np.float32(self.scale_.item()) * self.label_vectors_
-        return np.ascontiguousarray(np.hstack([scaled, bias]), np.float32)
-
-    def build_index(
-        self,
-        queries: np.ndarray | None,
-        recall: float | None = None,
-        at_least: InnerProductIndex | None = None,
+    def _build_index(
+        self, queries: np.ndarray | None, at_least: InnerProductIndex | None = None
     ) -> InnerProductIndex:
-        """An index over the labels as they are now: <query, vector> is h(x)_l."""
+        """Index the labels, tuned to the parameter `recall` on these queries."""
         return build_index(
-            self._search_vectors(),
-            recall=recall or self.params_.recall,
+            self.space_.search_vectors(),
+            recall=self.params_.recall,
             seed=self.params_.seed,
             queries=queries,
             at_least=at_least,
@@ -351,22 +336,61 @@ class GLaS(Method):
         return measure(self.params_.metric, self._rank_exactly(X, min(5, Y.shape[1])), Y, counts)
 
     def _rank_exactly(self, X: csr_matrix, k: int) -> Ranking:
-        """Rank by the vectors of the moment, without votes; scores are not calibrated."""
-        exact = build_index(self._search_vectors(), kind="exact")
-        return Ranking(*exact.search(self.queries(X), k))
+        """Rank by the current weights, without votes; scores are not calibrated."""
+        exact = build_index(self.space_.search_vectors(), kind="exact")
+        return Ranking(*exact.search(self.space_.queries(X), k))
 
     def _predict(self, X: Features, k: int) -> Ranking:
         z = self.embed(X)
-        return Ranking(*self.blend_.rank(z, self._queries(z), k))
+        return Ranking(*self.blend_.rank(z, as_queries(z), k))
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Return the points of examples in the space.
+
+        Parameters
+        ----------
+        X : csr_matrix or array-like of shape (n, features)
+
+        Returns
+        -------
+        ndarray of shape (n, dim), float32
+            Of length 1, unless `unit_inputs` is false. A row without features is all zeros.
+        """
+        return self.space_.embed(as_csr(X))
+
+    @property
+    def label_vectors_(self) -> np.ndarray:
+        """The points of the labels in the space, (labels, dim); computed at each access.
+
+        They have length 1, unless `unit_labels` is false.
+        """
+        return self.space_.label_vectors
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
-        """Why the one example X is given the label, or how far it is from it."""
+        """Explain why a label is, or is not, assigned to one example.
+
+        Parameters
+        ----------
+        X : csr_matrix or array-like of shape (1, features)
+        label : int
+            Column of the label.
+        k : int
+            Number of features, labels and training examples to return at most.
+
+        Returns
+        -------
+        LabelExplanation
+            The features by how much h(x)_l falls without each (votes are no part of it), the
+            labels with the largest cosine to this one, and the nearest training examples, which
+            are empty if `neighbours` is 0.
+
+        Raises
+        ------
+        InputError
+            If X is not one row or there is no such label.
+        """
         self._check_fitted()
         return explain(self, checked_example(self, X, label), label, k)
-
-    def logits(self, X: csr_matrix, labels: np.ndarray) -> np.ndarray:
-        """h(x)_l of every example for these labels, (n, labels), before calibration."""
-        return np.asarray(self.queries(X) @ self.blend_.index.vectors[labels].T)
 
     def metadata(self) -> dict[str, Any]:
         index, blend = self.blend_.index, self.blend_
@@ -381,31 +405,18 @@ class GLaS(Method):
         if self.blend_.voters is not None:
             parts["voters"] = self.blend_.voters.state()
         return {
-            **self.encoder_.arrays(),
-            "labels": self.table_.weight,
-            "bias": self.bias_.detach().numpy(),
-            "scale": self.scale_.detach().numpy(),
+            **self.space_.arrays(),
             "blend": np.array(self.blend_.parameters),
             **joined_parts(parts),
         }
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.encoder_ = Encoder.restore(arrays, self.n_features_in_)
-        holds = (
-            are_numbers(arrays["labels"], self.n_labels_, self.encoder_.dim)
-            and are_numbers(arrays["bias"], self.n_labels_)
-            and arrays["scale"].size == 1
-        )
-        expect(holds, "the vectors of the labels do not fit the encoder")
-        self.table_ = RowTable.frozen(arrays["labels"])
-        self.bias_ = torch.from_numpy(np.array(arrays["bias"]))
-        self.scale_ = torch.from_numpy(np.array(arrays["scale"]))
-        index = restore_index(self._search_vectors(), with_prefix("index.", arrays))
-        voters = with_prefix("voters.", arrays)
+        self.space_ = LabelSpace.restore(arrays, self.n_features_in_, self.n_labels_, self.params_)
         self.counts_ = TrainingCounts(**with_prefix("counts.", arrays))
+        voters = with_prefix("voters.", arrays)
         self.blend_ = NeighbourBlend(
-            index,
-            CompressedExamples.restore(voters, *self.table_.weight.shape) if voters else None,
+            restore_index(self.space_.search_vectors(), with_prefix("index.", arrays)),
+            CompressedExamples.restore(voters, *arrays["labels"].shape) if voters else None,
             self.params_.neighbours,
             BlendParameters.restore(arrays["blend"]),
         )

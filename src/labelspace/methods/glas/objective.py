@@ -1,8 +1,8 @@
-"""What GLaS minimises on a batch: Algorithm 2 of Guo et al. 2019, from the batch on."""
+"""The objective of GLaS on a batch (Algorithm 2 of Guo et al. 2019)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -10,94 +10,106 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import rows_of
 from labelspace.labels.cooccurrence import CooccurrenceTarget
+from labelspace.methods.glas.space import LabelSpace
 from labelspace.nn import losses, regularisers
-from labelspace.nn.encoder import times_scalar, unit
 from labelspace.nn.sampling import Candidates, CandidateSampler, drop_features
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Run
+from labelspace.search.build import build_index
 
-if TYPE_CHECKING:
-    from labelspace.methods.glas.method import GLaS
-
-MOST_REGULARISED = 2048
-HARD = 20  # hard labels kept of an example
-HARD_PER_EXAMPLE = 2  # of them drawn for a batch
-HARD_RECALL = 0.9
-REFRESHED_AT_A_TIME = 8192
+MAX_REGULARISED = 2048  # labels per batch, since the target of the regulariser is their square
+HARD = 20  # hard negatives kept per example
+HARD_PER_EXAMPLE = 2  # of these, how many are candidates in a batch
+HARD_RECALL = 0.9  # of the search for them, which need not be exact
+HARD_BLOCK = 8192  # examples per search, to bound memory
 
 
 class BatchObjective(Callback):
-    """The loss of a batch: Algorithm 2 from the batch on.
+    """The loss of a batch plus the regulariser.
 
-    hard  (examples, HARD) the labels that scored highest for each example at the end of the last
-          epoch and are not its own, -1 for those that are; it goes into checkpoints
+    Parameters
+    ----------
+    space : LabelSpace
+        The weights to train.
+    params : SimpleNamespace
+        The parameters of the method.
+    X, Y : csr_matrix
+        The training examples.
+
+    Attributes
+    ----------
+    hard : Tensor of shape (examples, HARD), int32, or None
+        The highest-scoring wrong labels of each example at the end of the last epoch; -1 pads. It
+        is part of checkpoints. None unless negatives are "hard".
     """
 
-    def __init__(self, model: GLaS, X: csr_matrix, Y: csr_matrix) -> None:
-        self.model, self.X, self.Y = model, X, Y
+    def __init__(
+        self, space: LabelSpace, params: SimpleNamespace, X: csr_matrix, Y: csr_matrix
+    ) -> None:
+        self.space, self.params, self.X, self.Y = space, params, X, Y
         self.hard: torch.Tensor | None = None
-        if model.params_.negatives == "hard":
+        if params.negatives == "hard":
             self.hard = torch.full((X.shape[0], HARD), -1, dtype=torch.int32)
-        self.sampler = CandidateSampler(Y, model.params_.negatives, model.params_.n_negatives)
+        self.sampler = CandidateSampler(Y, params.negatives, params.n_negatives)
         self.graph = None
-        if model.params_.lam > 0 and model.params_.regulariser in ("glas", "laplacian"):
-            self.graph = CooccurrenceTarget(Y, model.params_.target, seed=model.params_.seed)
+        if params.lam > 0 and params.regulariser in ("glas", "laplacian"):
+            self.graph = CooccurrenceTarget(Y, params.target, seed=params.seed)
 
     def __call__(self, batch: Batch) -> torch.Tensor:
-        model = self.model
-        X = drop_features(self.X[batch.rows], model.params_.keep, batch.rng)
-        Y = self.Y[batch.rows]
-        z = model.encoder_(X)
-        z = unit(z) if model.params_.unit_inputs else z
-        z, Y = self.beside(z, Y, batch.rng)
+        """Return loss and penalty of a batch, with gradient."""
+        X = drop_features(self.X[batch.rows], self.params.keep, batch.rng)
+        z, Y = self.replayed(self.space.points(X), self.Y[batch.rows], batch.rng)
         candidates = self.sampler.draw(Y, batch.rng, self._hard_of(batch))
-        vectors = model.table_.rows(candidates.labels)
-        vectors = unit(vectors) if model.params_.unit_labels else vectors
-        logits = times_scalar(model.scale_, z @ vectors.T)
-        if model.params_.prior:
-            logits = logits + model.bias_[torch.from_numpy(candidates.labels)]
+        vectors = self.space.vectors(candidates.labels)
+        logits = self.space.logits(z, vectors, candidates.labels)
         loss = self._loss(logits, Y, candidates, batch.rng)
         return loss + self.penalty(z, vectors, Y, candidates)
 
-    def beside(
+    def replayed(
         self,
         z: torch.Tensor,
         Y: csr_matrix,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> tuple[torch.Tensor, csr_matrix]:
-        """The batch's points and labels, with more of them where there are any."""
+        """Return the points and labels of a batch; updates append those of old examples."""
         return z, Y
 
     def penalty(
         self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
     ) -> torch.Tensor:
-        """lam times the regulariser; zero where there is none."""
-        if self.model.params_.lam == 0 or self.model.params_.regulariser is None:
+        """Return lam times the regulariser."""
+        if self.params.lam == 0 or self.params.regulariser is None:
             return torch.zeros(())
-        weight: float = self.model.params_.lam
+        weight: float = self.params.lam
         return weight * self._regulariser(z, vectors, Y, candidates)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """What a resumed run needs of the objective."""
+        """Return what checkpoints hold beside the weights."""
         return {} if self.hard is None else {"hard": self.hard}
 
     def _hard_of(self, batch: Batch) -> np.ndarray | None:
+        """Draw HARD_PER_EXAMPLE hard negatives of each example."""
         if self.hard is None:
             return None
         drawn = batch.rng.integers(0, HARD, (len(batch.rows), HARD_PER_EXAMPLE))
         return np.asarray(self.hard.numpy()[batch.rows[:, None], drawn])
 
     def on_epoch(self, run: Run) -> None:  # noqa: ARG002
-        """Ask the current index which labels each example is taken for wrongly."""
+        """Search the hard negatives of every example by the current weights."""
         if self.hard is None:
             return
         n, hard = self.X.shape[0], self.hard.numpy()
         index = None
-        for start in range(0, n, REFRESHED_AT_A_TIME):
-            rows = slice(start, min(start + REFRESHED_AT_A_TIME, n))
-            queries = self.model.queries(self.X[rows])
+        for start in range(0, n, HARD_BLOCK):
+            rows = slice(start, min(start + HARD_BLOCK, n))
+            queries = self.space.queries(self.X[rows])
             if index is None:
-                index = self.model.build_index(queries, recall=HARD_RECALL)
+                index = build_index(
+                    self.space.search_vectors(),
+                    recall=HARD_RECALL,
+                    seed=self.params.seed,
+                    queries=queries,
+                )
             hard[rows] = -1
             labels, _ = index.search(queries, min(HARD, self.Y.shape[1]))
             own = self.Y[rows][np.arange(len(labels))[:, None], np.maximum(labels, 0)]
@@ -107,29 +119,27 @@ class BatchObjective(Callback):
     def _loss(
         self, logits: torch.Tensor, Y: csr_matrix, candidates: Candidates, rng: np.random.Generator
     ) -> torch.Tensor:
-        model = self.model
         rows = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
         inclusion = torch.from_numpy(candidates.inclusion)
-        if model.params_.loss == "binary":
+        loss, margin = self.params.loss, self.params.margin
+        if loss == "binary":
             return losses.binary_loss(logits, rows, columns, negative_weights=1.0 / inclusion)
-        if model.params_.loss == "softmax":
+        if loss == "softmax":
             return losses.softmax_loss(logits, rows, columns, log_q=torch.log(inclusion))
         sampled = torch.from_numpy(_one_positive(Y, candidates, rng))
-        if model.params_.loss == "margin":
-            return losses.margin_loss(logits, rows, columns, sampled, model.params_.margin)
-        return losses.mined_margin_loss(
-            logits, rows, columns, sampled, model.params_.margin, model.params_.hardest
-        )
+        if loss == "margin":
+            return losses.margin_loss(logits, rows, columns, sampled, margin)
+        return losses.mined_margin_loss(logits, rows, columns, sampled, margin, self.params.hardest)
 
     def _regulariser(
         self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
     ) -> torch.Tensor:
-        """On the labels of the batch's examples, the most frequent ones of the batch first."""
+        """Return the regulariser of the batch's labels, at most the MAX_REGULARISED commonest."""
         labels, counts = np.unique(Y.indices, return_counts=True)
-        labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MOST_REGULARISED]])
+        labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MAX_REGULARISED]])
         V = vectors[torch.from_numpy(candidates.columns(labels))]
-        kind = self.model.params_.regulariser
+        kind = self.params.regulariser
         if kind == "spread-out":
             return regularisers.spread_out(V)
         if kind == "gravity":
@@ -140,7 +150,7 @@ class BatchObjective(Callback):
 
 
 def _one_positive(Y: csr_matrix, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:
-    """A column of one of each example's labels, drawn uniformly; -1 where it has none."""
+    """Return the column of a random label of each example; -1 if it has none."""
     sizes = np.diff(Y.indptr)
     drawn = Y.indptr[:-1] + (rng.random(Y.shape[0]) * sizes).astype(np.int64)
     columns = np.full(Y.shape[0], -1, np.int64)

@@ -1,92 +1,126 @@
-"""More examples and new labels for a trained GLaS, without forgetting the shape of the space.
+"""Updates of a trained GLaS by further examples and new labels, without the old examples.
 
-The shape of a space of labels is its Gram matrix. While the new examples are learned, the labels
-known before keep theirs,
+What is to be kept of a label space is its Gram matrix. While the new examples are trained on, the
+labels known before keep theirs by the penalty
 
-    l_shape = 1/m^2 || V_b V_b^T - V'_b V'_b^T ||_F^2,    V' the vectors before,
+    l_Gram = 1/m^2 || V_b V_b^T - V'_b V'_b^T ||_F^2,    V' the vectors before the update,
 
-and a row of features or labels moves by the share of its examples that are new: a label with a
-thousand examples hardly moves for one more, a new one is free. Beside each batch stand old
-examples, as the points that the model keeps of them to vote: they tell new labels where they do not
-belong.
+and the learning rate of a feature or label is multiplied by the share of its examples that are new:
+a label with a thousand examples hardly changes for one more, a new label is free. Old examples are
+replayed beside each batch, as the points that the model stores of them for voting: they are the
+negatives of the new labels.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace.components.training_counts import TrainingCounts
 from labelspace.methods.glas.objective import BatchObjective
-from labelspace.nn.encoder import unit, unit_array
+from labelspace.methods.glas.space import LabelSpace, initial_vectors
+from labelspace.nn.encoder import Encoder, unit, unit_array
 from labelspace.nn.row_tables import RowTable, SparseLinear
 from labelspace.nn.sampling import Candidates, CandidateSampler
+from labelspace.search.neighbours.compressed import CompressedExamples
 
-if TYPE_CHECKING:
-    from labelspace.methods.glas.method import GLaS
-
-SHAPE_WEIGHT = 10.0
-LEAST_STEPS = 100
-LEAST_REMEMBERED = 256  # old examples beside a batch
-MOST_HELD = 512  # labels of a batch whose shape is held
+GRAM_WEIGHT = 10.0
+MIN_STEPS = 100  # optimiser steps of an update
+MIN_REPLAYED = 256  # old examples beside a batch
+MAX_GRAM_LABELS = 512  # labels per batch whose Gram matrix is kept
 
 
-def grow(model: GLaS, X: csr_matrix, Y: csr_matrix) -> ShapeKeeper:
-    """Make room in the model for new labels, and ready it to learn: what it then minimises."""
-    before, after = model.counts_, model.counts_.plus(X, Y)
-    n_known = len(before.labels)
-    first = np.array(model.encoder_.input_layer.weight)
-    model.encoder_.input_layer = SparseLinear(first, _new_share(before.features, after.features))
-    for tensor in model.encoder_.dense_parameters():
+def extended(
+    space: LabelSpace,
+    before: TrainingCounts,
+    after: TrainingCounts,
+    X: csr_matrix,
+    Y: csr_matrix,
+    params: SimpleNamespace,
+) -> LabelSpace:
+    """Return a trainable space for these examples too; new labels start at their centroids.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        The space so far. It may share tensors of hidden layers with the result.
+    before, after : TrainingCounts
+        Counts without and with the new examples.
+    X, Y : csr_matrix
+        The new examples; Y has the columns of new labels at its end.
+    params : SimpleNamespace
+        The parameters of the method.
+    """
+    first = np.array(space.encoder.input_layer.weight)
+    new_share = _new_share(before.features, after.features)
+    encoder = Encoder(SparseLinear(first, new_share), space.encoder.hidden)
+    for tensor in encoder.dense_parameters():
         tensor.requires_grad_()
-    known = np.array(model.table_.weight)
-    added = _placed(model, X, Y[:, n_known:])
-    row_lr_scale = _new_share(np.pad(before.labels, (0, len(added))), after.labels)
-    model.table_ = RowTable(np.concatenate([known, added]), row_lr_scale)
-    bias = model.bias_.detach().numpy()
-    if model.params_.prior:  # what training added to the log odds stays; new labels get its mean
-        learned = bias - before.log_odds()
-        bias = after.log_odds() + np.pad(learned, (0, len(added)), constant_values=learned.mean())
-    else:
-        bias = np.zeros(len(after.labels), np.float32)
-    model.bias_ = torch.from_numpy(bias.astype(np.float32)).requires_grad_(model.params_.prior)
-    model.scale_ = model.scale_.clone().detach().requires_grad_()
-    model.counts_ = after
-    return ShapeKeeper(model, X, Y, known)
+    new = Y[:, len(before.labels) :]
+    points = unit_array(space.embed(X)) if new.nnz else None
+    rng = np.random.default_rng([params.seed, new.shape[1]])
+    added = initial_vectors(new, points, encoder.dim, rng)
+    return LabelSpace(
+        encoder,
+        RowTable(
+            np.concatenate([space.table.weight, added]),
+            _new_share(np.pad(before.labels, (0, len(added))), after.labels),
+        ),
+        _extended_bias(space.bias, before, after, params.prior),
+        space.scale.clone().detach().requires_grad_(),
+        unit_inputs=space.unit_inputs,
+        unit_labels=space.unit_labels,
+    )
 
 
-def passes_to_grow(epochs: int, n_examples: int, batch_size: int) -> int:
-    """Half of the passes of a first training; more where they would be a few steps in all."""
+def update_epochs(epochs: int, n_examples: int, batch_size: int) -> int:
+    """Return half of the epochs of `fit`; more where these would be less than MIN_STEPS steps."""
     steps = -(-n_examples // batch_size)
-    return max(1, epochs // 2, -(-LEAST_STEPS // steps))
+    return max(1, epochs // 2, -(-MIN_STEPS // steps))
 
 
-class ShapeKeeper(BatchObjective):
-    """The loss of a batch of new examples, and how far the known labels' shape has changed."""
+class UpdateObjective(BatchObjective):
+    """The loss of a batch of new and replayed examples, and the penalty on the Gram matrix.
 
-    def __init__(self, model: GLaS, X: csr_matrix, Y: csr_matrix, known: np.ndarray) -> None:
-        super().__init__(model, X, Y)
-        self.known = known
-        # Points in the space say nothing of an example's length before it was made 1.
-        self.old = model.blend_.voters if model.params_.unit_inputs else None
-        if self.old is not None:
+    Parameters
+    ----------
+    space, params, X, Y
+        As for `BatchObjective`; X and Y are the new examples.
+    known : ndarray of shape (known labels, dim)
+        The label vectors before the update.
+    old : CompressedExamples or None
+        The old examples to replay.
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace,
+        params: SimpleNamespace,
+        X: csr_matrix,
+        Y: csr_matrix,
+        known: np.ndarray,
+        old: CompressedExamples | None,
+    ) -> None:
+        super().__init__(space, params, X, Y)
+        self.known, self.old = known, old
+        if old is not None:
             both = vstack([self._old_labels(slice(None)), Y], format="csr")
-            self.sampler = CandidateSampler(
-                both, model.params_.negatives, model.params_.n_negatives
-            )
+            self.sampler = CandidateSampler(both, params.negatives, params.n_negatives)
 
-    def beside(
+    def replayed(
         self, z: torch.Tensor, Y: csr_matrix, rng: np.random.Generator
     ) -> tuple[torch.Tensor, csr_matrix]:
         if self.old is None:
             return z, Y
-        rows = rng.integers(0, len(self.old), max(len(z), LEAST_REMEMBERED))
+        rows = rng.integers(0, len(self.old), max(len(z), MIN_REPLAYED))
         points = torch.from_numpy(self.old.points(rows))
         return torch.cat([z, points]), vstack([Y, self._old_labels(rows)], format="csr")
 
     def _old_labels(self, rows: np.ndarray | slice) -> csr_matrix:
+        """Return the labels of old examples, with a column for every new label too."""
         assert self.old is not None
         known = self.old.Y[rows]
         return csr_matrix(
@@ -97,29 +131,32 @@ class ShapeKeeper(BatchObjective):
         self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
     ) -> torch.Tensor:
         penalty = super().penalty(z, vectors, Y, candidates)
-        held = np.flatnonzero(candidates.labels < len(self.known))
-        if len(held) == 0:  # a batch of new labels alone
+        kept = np.flatnonzero(candidates.labels < len(self.known))
+        if len(kept) == 0:  # a batch of new labels alone
             return penalty
-        held = held[:: max(1, len(held) // MOST_HELD)]
-        before = torch.from_numpy(self.known[candidates.labels[held]])
-        before = unit(before) if self.model.params_.unit_labels else before
-        now = vectors[torch.from_numpy(held)]
+        kept = kept[:: max(1, len(kept) // MAX_GRAM_LABELS)]
+        before = torch.from_numpy(self.known[candidates.labels[kept]])
+        before = unit(before) if self.space.unit_labels else before
+        now = vectors[torch.from_numpy(kept)]
         change = ((now @ now.T - before @ before.T) ** 2).mean()
-        return penalty + SHAPE_WEIGHT * change
+        return penalty + GRAM_WEIGHT * change
 
 
-def _placed(model: GLaS, X: csr_matrix, Y: csr_matrix) -> np.ndarray:
-    """New labels at the centroids of their examples; at random where they have none."""
-    drawn = np.random.default_rng([model.params_.seed, Y.shape[1]]).standard_normal(
-        (Y.shape[1], model.params_.dim), np.float32
-    )
-    vectors = unit_array(drawn)
-    if Y.nnz:
-        centroids = np.asarray(Y.T @ unit_array(model.embed(X)), np.float32)
-        found = np.abs(centroids).max(axis=1) > 0
-        vectors[found] = unit_array(centroids[found])
-    return vectors
+def _extended_bias(
+    bias: torch.Tensor, before: TrainingCounts, after: TrainingCounts, prior: bool
+) -> torch.Tensor:
+    """Return the new log odds plus what training had added to the old ones; 0 without a prior.
+
+    New labels get the mean of what training had added.
+    """
+    if not prior:
+        return torch.zeros(len(after.labels))
+    learned = bias.detach().numpy() - before.log_odds()
+    n_new = len(after.labels) - len(learned)
+    found = after.log_odds() + np.pad(learned, (0, n_new), constant_values=learned.mean())
+    return torch.from_numpy(found.astype(np.float32)).requires_grad_()
 
 
 def _new_share(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return the share of examples that are new, per feature or label."""
     return np.asarray((after - before) / np.maximum(after, 1), np.float32)

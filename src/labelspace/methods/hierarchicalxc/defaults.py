@@ -1,6 +1,6 @@
-"""What "auto" becomes for the parameters of `hierarchicalxc`, from held-out training examples.
+"""Values of the parameters of `hierarchicalxc` that are "auto".
 
-docs/methods/hierarchicalxc.md has the figures.
+They were chosen on parts of training files; docs/methods/hierarchicalxc.md has the figures.
 """
 
 from __future__ import annotations
@@ -14,26 +14,29 @@ from labelspace.methods.defaults import autos
 from labelspace.methods.parameters import AUTO
 
 C_OF_LOSS: Mapping[Loss, float] = {"logistic": 6.0, "squared_hinge": 0.5}
-MANY_LABELS = 10_000  # above, a label has few examples, and losses weigh twice that
-LEAF_SIZE, FLAT = 100, 200  # so few labels gain nothing from a tree
-# Two numbers need no more examples to calibrate; of few examples, this share.
-HELD_OUT, LARGEST_SHARE, MOST_HELD_OUT = 500, 0.1, 2000
+MANY_LABELS = 10_000  # above, labels have few examples, and C is twice as large
+# Up to MAX_FLAT labels, the tree is flat (one-vs-all): so few labels gain nothing from a tree.
+LEAF_SIZE, MAX_FLAT = 100, 200
+# Examples to hold out, at most this share of few examples, and at most so many of any share:
+# two numbers are calibrated.
+HELD_OUT, MAX_SHARE, MAX_HELD_OUT = 500, 0.1, 2000
 
 
 def resolve(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     """Return a value for each parameter that is "auto".
 
-    C becomes a pair: that of the logistic loss and that of the squared hinge.
+    C becomes a pair: the value for the logistic loss, and that for the squared hinge.
     """
     factor = 2.0 if shape.labels > MANY_LABELS else 1.0
     share = params["validation"]
     if share == AUTO:
-        share = min(LARGEST_SHARE, HELD_OUT / shape.points)
-    given = params["C"]
-    C = tuple(factor * own if given == AUTO else given for own in C_OF_LOSS.values())
-    values = {"leaf_size": FLAT if shape.labels <= FLAT else LEAF_SIZE}
+        share = min(MAX_SHARE, HELD_OUT / shape.points)
+    C = params["C"]
+    if C == AUTO:
+        C = tuple(factor * own for own in C_OF_LOSS.values())
+    values = {"leaf_size": MAX_FLAT if shape.labels <= MAX_FLAT else LEAF_SIZE}
     return {
         **autos(params, values),
-        "C": C,
-        "validation": min(share, MOST_HELD_OUT / shape.points),
+        "C": C if isinstance(C, tuple) else (C, C),
+        "validation": min(share, MAX_HELD_OUT / shape.points),
     }

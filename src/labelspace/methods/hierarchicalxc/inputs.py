@@ -1,4 +1,4 @@
-"""What the classifiers of a tree see of an example: its features, a dense code of them, or both."""
+"""Inputs of the classifiers of a tree: the features, a dense code of them, or both."""
 
 from __future__ import annotations
 
@@ -22,20 +22,26 @@ if TYPE_CHECKING:
     from labelspace.nn.trainer import Batch
 
 INPUTS = ("raw", "code", "both")
-RATE = 2e-4  # of Adam: training begins near the end, and larger steps lead away from it
-EXACT, SAMPLES = 10_000, 5000  # up to so many features all are decoded, above so many zeros
+LR = 2e-4  # of Adam: it is initialised at the SVD solution, which larger steps destroy
+# Up to EXACT features, the reconstruction loss is over all of them; above, zeros are sampled.
+EXACT, SAMPLES = 10_000, 5000
 
 
 class Inputs:
-    """Turns features into the classifiers' inputs, sparse, each part of length 1.
+    """Transforms features into the classifiers' inputs: CSR, each part of length 1.
 
-    encoder  gives the code; None where only features are seen
+    Parameters
+    ----------
+    kind : {"raw", "code", "both"}
+    encoder : Encoder or None
+        Computes the code; None if the inputs are the features alone.
     """
 
     def __init__(self, kind: str, encoder: Encoder | None) -> None:
         self.kind, self.encoder = kind, encoder
 
     def __call__(self, X: csr_matrix) -> csr_matrix:
+        """Return the inputs of each row."""
         raw = unit_rows(X)
         if self.encoder is None:
             return raw
@@ -43,17 +49,18 @@ class Inputs:
         return code if self.kind == "code" else csr_matrix(hstack([raw, code], "csr"))
 
     def width(self, n_features: int) -> int:
-        """The number of inputs, for examples with so many features."""
+        """Return the number of inputs, for examples with so many features."""
         if self.encoder is None:
             return n_features
         return self.encoder.dim + (n_features if self.kind == "both" else 0)
 
     def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of the encoder, for `restore`."""
         return {} if self.encoder is None else self.encoder.arrays()
 
     @classmethod
     def restore(cls, kind: str, arrays: Mapping[str, np.ndarray], n_features: int) -> Inputs:
-        """From `arrays`, among which others may be."""
+        """Return the inputs whose `arrays` are among these."""
         if kind == "raw":
             return cls(kind, None)
         from labelspace.nn.encoder import Encoder
@@ -65,16 +72,16 @@ class Inputs:
 def fit_encoder(
     X: csr_matrix, widths: Sequence[int], epochs: int, seed: int, data: TrainingData
 ) -> tuple[Encoder, list[dict[str, float]]]:
-    """The encoder of an autoencoder of the examples, and the history of its training.
+    """Return the encoder of an autoencoder of the examples, and the history of its training.
 
-    With a single layer it is linear, and the leading singular directions of the examples are what
-    training would end at. With more layers they are where it begins.
+    With a single layer it is linear, and its optimum are the leading singular vectors of the
+    examples. With more layers it is initialised by them.
     """
     from labelspace.nn.autoencoder import Autoencoder, Zeros
     from labelspace.nn.trainer import Trainer, TrainingTask
 
     if X.shape[1] == 0:
-        raise InputError("X has no columns: there are no features to make a code of")
+        raise InputError("X has no columns: there are no features to encode")
     X = unit_rows(X)
     limits = [widths[-1], *(width // 2 for width in widths[:-1])]
     directions = _singular_directions(X, min(*limits, *X.shape), seed)
@@ -95,13 +102,13 @@ def fit_encoder(
         callbacks=data.callbacks,
         identity=data.identity,
     )
-    learner = TrainingTask(autoencoder.tensors(), loss, _optimiser(autoencoder))
-    history = trainer.run(learner, X.shape[0])
+    task = TrainingTask(autoencoder.tensors(), loss, _optimiser(autoencoder))
+    history = trainer.run(task, X.shape[0])
     return autoencoder.encoder, history
 
 
 def _singular_directions(X: csr_matrix, dim: int, seed: int) -> np.ndarray:
-    """(features, dim), the leading ones first."""
+    """Return the leading right singular vectors, an array of shape (n_features, dim)."""
     from sklearn.utils.extmath import randomized_svd
 
     _, _, directions = randomized_svd(X, dim, n_iter=4, random_state=seed)
@@ -109,6 +116,7 @@ def _singular_directions(X: csr_matrix, dim: int, seed: int) -> np.ndarray:
 
 
 def _linear(directions: np.ndarray) -> Encoder:
+    """Return the encoder that projects on the directions."""
     from labelspace.nn.encoder import Encoder
     from labelspace.nn.row_tables import SparseLinear
 
@@ -120,6 +128,6 @@ def _optimiser(autoencoder: Autoencoder) -> OptimiserGroup:
 
     from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 
-    rows = {name: (table, RATE) for name, table in autoencoder.tables().items()}
-    dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=RATE)
+    rows = {name: (table, LR) for name, table in autoencoder.tables().items()}
+    dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=LR)
     return OptimiserGroup({"rows": RowOptimiser(rows), "dense": TorchOptimiser(dense)})

@@ -1,17 +1,4 @@
-"""HierarchicalXC: a tree of classifiers over the labels (Srinivasan et al., section 4).
-
-Labels are the leaves of a tree. Each edge has a classifier for "some label below the child is
-right", trained on the examples that have one below the parent; children of a node are judged apart,
-so that none, one or all may be right. Classifiers are linear, or a node's children share a small
-network. Labels are ranked by the product along their paths, averaged over trees:
-
-    p(l | x) = product over the edges of l's path of P(child | parent, x)
-
-and scored by the sigmoid of a line in its log odds, which makes it the frequency it stands for.
-
-The paper follows every child with a yes, which ranks nothing and did worse than chance. Ranked by
-path probability, found best first or by beam search, it is a probabilistic label tree.
-"""
+"""HierarchicalXC: a tree of classifiers over the labels, ranked by path probability."""
 
 from __future__ import annotations
 
@@ -69,34 +56,74 @@ if TYPE_CHECKING:
 
 LOSSES = ("logistic", "squared_hinge", "both")
 SEARCHES = ("best-first", "beam", "hard")
-CANDIDATES = 50  # labels that each tree of several names
-# Examples held out by default, at most, and their largest share: a calibration is two numbers.
-HELD_OUT, LARGEST_SHARE = 500, 0.1
-MAX_HELD_OUT = 2000  # whatever share is given
+CANDIDATES = 50  # labels per tree that are averaged, if there are several trees
+SEED_STEP = 1_000_003  # between the seeds of trees: trees of adjacent seeds have nothing in common
 
 
 class HierarchicalXC(Method):
-    """A classifier at every edge of a label tree; labels are ranked by the probability of paths."""
+    """Classifiers along label trees; labels are ranked by the probability of their paths.
+
+    Labels are the leaves of a tree. Every edge has a classifier that predicts whether an example
+    has a label below the child, trained on the examples that have one below the parent [1]_.
+    Siblings are classified independently: none, one or all of them may be right. Labels are ranked
+    by the product along their paths, averaged over the trees,
+
+        p(l | x) = product over the edges of l's path of P(child | parent, x)
+
+    and scored by a sigmoid of its log odds, calibrated on a hold-out. The paper follows every child
+    whose probability exceeds a threshold (`search="hard"`), which is no ranking. Ranked by path
+    probability, it is a probabilistic label tree [2]_.
+
+    With at most 200 labels and the default `leaf_size`, the tree is flat: the method is then
+    one-vs-all classification.
+
+    Attributes
+    ----------
+    trees_ : list of LabelTree
+    classifiers_ : list of Classifiers
+        Weights of each tree.
+    inputs_ : Inputs
+        Transforms features into the classifiers' inputs.
+    calibration_ : Calibration
+
+    References
+    ----------
+    .. [1] Srinivasan, Rao, Agarwal. Extreme Classification using Autoencoders. Section 4.
+    .. [2] K. Jasinska, K. Dembczyński, R. Busa-Fekete, K. Pfannschmidt, T. Klerx, E. Hüllermeier.
+       Extreme F-measure Maximization using Sparse Probability Estimates. ICML 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.tile(np.eye(4), (3, 1))
+    >>> model = HierarchicalXC(fanout=2, leaf_size=2, ensemble=1).fit(X, X)
+    >>> int(model.trees_[0].depth.max())
+    2
+    >>> model.predict(X[2:3], 1).labels.tolist()
+    [[2]]
+    """
 
     name: ClassVar[str] = "hierarchicalxc"
     has_label_trees: ClassVar[bool] = True
     summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
 
     tree: str = choice(
-        "How labels are clustered into a tree; mixed: the first tree by average link, the second "
-        "too above 10,000 labels, others by balanced k-means.",
+        "How labels are clustered into a tree; mixed uses average link for the first tree (above "
+        "10,000 labels for the second too) and balanced k-means for the others.",
         "mixed",
         *TREE_KINDS,
         default="mixed",
         group="usual",
     )
-    fanout: int = integer("Number of parts of a balanced split.", default=16, group="usual", low=2)
+    fanout: int = integer(
+        "Number of children of a node of a balanced tree.", default=16, group="usual", low=2
+    )
     leaf_size: int | Auto = integer(
-        "Number of labels that are not split further.",
+        "Number of labels that are not divided any further.",
         default=AUTO,
         group="usual",
         low=2,
-        auto="100; up to 200 labels form no tree, which is one-vs-all",
+        auto="100; with at most 200 labels the tree is flat, which is one-vs-all",
     )
     inputs: str = choice(
         "Inputs of the classifiers: the features, an autoencoder's code of them, or both.",
@@ -105,25 +132,25 @@ class HierarchicalXC(Method):
         group="paper",
     )
     layers: tuple[int, ...] = layers(
-        "Widths of the encoder that makes the code; the last is the code's.",
+        "Widths of the encoder's layers; the last is the width of the code.",
         default=(256,),
         group="paper",
     )
     epochs: int = integer(
-        "Number of passes that train an autoencoder of several layers.",
+        "Number of training epochs of an autoencoder with several layers.",
         default=10,
         group="paper",
         low=1,
     )
     node_hidden: int | None = integer(
-        "Width of the hidden layer of a node's network on the code.",
+        "Width of the hidden layer of a node's network, with inputs=code.",
         default=None,
         group="paper",
         low=1,
-        none="classifiers are linear",
+        none="linear classifiers",
     )
     loss: str = choice(
-        "Loss of the classifiers; both: logistic in the first tree, squared hinge in others.",
+        "Loss of the classifiers; both is logistic in the first tree, squared hinge in the others.",
         *LOSSES,
         default="both",
     )
@@ -144,7 +171,7 @@ class HierarchicalXC(Method):
         group="paper",
     )
     beam: int = integer(
-        "Number of nodes per level that beam search opens.", default=10, group="usual", low=1
+        "Number of nodes per level that beam search expands.", default=10, group="usual", low=1
     )
     threshold: float = number(
         "Probability above which hard search follows an edge.",
@@ -168,13 +195,13 @@ class HierarchicalXC(Method):
         super().check_parameters()
         if not self.layers or min(self.layers[:-1], default=2) < 2:
             raise ParameterError(
-                f"{self.name}.layers={self.layers}: expected the width of a code, and before it "
-                "hidden layers of at least 2"
+                f"{self.name}.layers={self.layers}: expected the width of the code, and before "
+                "it widths of hidden layers of at least 2"
             )
         if self.node_hidden and self.inputs != "code":
             raise ParameterError(
-                f"{self.name}.node_hidden={self.node_hidden}: networks classify the code alone; "
-                f"set inputs=code, not {self.inputs}"
+                f"{self.name}.node_hidden={self.node_hidden}: networks need inputs=code, "
+                f"not inputs={self.inputs}"
             )
 
     def check_resolved(self, resolved: Mapping[str, Any]) -> None:
@@ -191,22 +218,22 @@ class HierarchicalXC(Method):
         hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
         X, Y = hold_out.X, hold_out.Y
         self.inputs_ = self._inputs(X, data)
-        self._learn(X, Y, data.taxonomy, data.callbacks, (data.identity, "part"))
+        self._fit_trees(X, Y, data.taxonomy, data.callbacks, (data.identity, "part"))
         self.calibration_ = Calibration(eps=PATH_EPS)
         if hold_out.valid is not None:
             held_X, held_Y = hold_out.valid
             best = self._rank(held_X, min(CALIBRATION_K, Y.shape[1]))
             self.calibration_ = Calibration.fit(*best, held_Y, PATH_EPS)
         if hold_out.refits:
-            self._learn(
-                as_csr(data.X), data.Y, data.taxonomy, data.callbacks, (data.identity, "all")
-            )
+            X, run = as_csr(data.X), (data.identity, "all")
+            self._fit_trees(X, data.Y, data.taxonomy, data.callbacks, run)
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
-        self._learn(X, Y, taxonomy)
+        self._fit_trees(X, Y, taxonomy)
         return True
 
     def _inputs(self, X: csr_matrix, data: TrainingData) -> Inputs:
+        """Return the fitted inputs of the classifiers."""
         if self.params_.inputs == "raw":
             return Inputs(self.params_.inputs, None)
         encoder, history = fit_encoder(
@@ -216,7 +243,7 @@ class HierarchicalXC(Method):
             self.history_ = history
         return Inputs(self.params_.inputs, encoder)
 
-    def _learn(
+    def _fit_trees(
         self,
         X: csr_matrix,
         Y: csr_matrix,
@@ -224,14 +251,12 @@ class HierarchicalXC(Method):
         callbacks: Sequence[Callback] = (),
         run: tuple[str, str] = ("", ""),
     ) -> None:
-        """All trees and their classifiers; run: its identity and part, for checkpoints."""
+        """Fit all trees; `run` is the identity of the data and their part, for checkpoints."""
         inputs = self.inputs_(X)
         self.trees_: list[LabelTree] = []
         self.classifiers_: list[Classifiers] = []
         for member in range(self.params_.ensemble):
-            seed = (
-                self.params_.seed + 1_000_003 * member
-            )  # far apart: neighbouring seeds share no tree
+            seed = self.params_.seed + SEED_STEP * member
             tree = build_tree(
                 self._kind_of(member, Y.shape[1]),
                 *(X, Y),
@@ -241,16 +266,17 @@ class HierarchicalXC(Method):
                 taxonomy=taxonomy,
             )
             self.trees_.append(tree)
-            tell = progress_reporter(
-                callbacks, f"tree {member + 1} of {self.params_.ensemble}", len(tree) - 1
-            )
+            what = f"tree {member + 1} of {self.params_.ensemble}"
+            progress = progress_reporter(callbacks, what, len(tree) - 1)
             loss = self._loss_of(member)
 
             def blocks(number: int, member: int = member) -> Blocks | None:
                 name = f"{run[1]}-tree-{member + 1}-{number + 1}"
                 return kept_blocks(callbacks, name, run[0])
 
-            self.classifiers_.append(self._classifiers(inputs, Y, tree, loss, seed, tell, blocks))
+            self.classifiers_.append(
+                self._classifiers(inputs, Y, tree, loss, seed, progress, blocks)
+            )
 
     def _classifiers(
         self,
@@ -259,9 +285,10 @@ class HierarchicalXC(Method):
         tree: LabelTree,
         loss: Loss,
         seed: int,
-        tell: Callable[[int], None],
+        progress: Callable[[int], None],
         blocks: Callable[[int], Blocks | None],
     ) -> Classifiers:
+        """Return the fitted classifiers of one tree."""
         C, width = self.params_.C[loss != "logistic"], self.params_.node_hidden
         linear, networks = NO_EDGE_WEIGHTS, NO_NETWORKS
         if width:
@@ -269,12 +296,14 @@ class HierarchicalXC(Method):
         else:
             weights = train_edges(
                 *(inputs, Y, tree),
-                loss=loss, C=C, prune=self.params_.prune, seed=seed, progress=tell, blocks=blocks,
+                loss=loss, C=C, prune=self.params_.prune, seed=seed, progress=progress,
+                blocks=blocks,
             )  # fmt: skip
             linear = lay_out(tree, weights)
         return Classifiers.of(tree, linear, networks)
 
     def _kind_of(self, member: int, n_labels: int) -> TreeKind:
+        """Return how the labels of a tree are clustered."""
         if self.params_.tree == "mixed":
             linked = 2 if n_labels > MANY_LABELS else 1
             return "average" if member < linked else "kmeans"
@@ -282,6 +311,7 @@ class HierarchicalXC(Method):
         return kind
 
     def _loss_of(self, member: int) -> Loss:
+        """Return the loss of a tree's classifiers."""
         logistic = self.params_.loss == "logistic" or (self.params_.loss == "both" and member == 0)
         return "logistic" if logistic else "squared_hinge"
 
@@ -290,7 +320,7 @@ class HierarchicalXC(Method):
         return Ranking(labels, self.calibration_(labels, scores))
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labels and their path probabilities, averaged over the trees."""
+        """Return the k best labels and their path probabilities, averaged over the trees."""
         inputs = X if self.params_.inputs == "raw" else self.inputs_(X)
         wanted = k if self.params_.ensemble == 1 else max(k, CANDIDATES)
         found = [self.find(inputs, member, wanted)[:2] for member in range(self.params_.ensemble)]
@@ -299,9 +329,19 @@ class HierarchicalXC(Method):
     def find(
         self, inputs: csr_matrix, member: int, k: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The best labels in one of the trees, for inputs: see `find_labels`."""
+        """Return the k best labels of one tree, log path probabilities and nodes expanded.
+
+        Parameters
+        ----------
+        inputs : csr_matrix
+            What `inputs_` returns.
+        member : int
+            Number of the tree.
+        k : int
+            Number of labels per row.
+        """
         hinge = self._loss_of(member) == "squared_hinge"
-        # Both parts of two are of length 1 already; raw features alone become so on the way.
+        # Codes have length 1 already; features are scaled in the search loop.
         unit = self.params_.inputs == "raw"
         search = Search(
             SEARCHES.index(self.params_.search),
@@ -323,8 +363,8 @@ class HierarchicalXC(Method):
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"line": self.calibration_.state(), **self.inputs_.arrays()}
         for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
-            can_rerank = model.networks if self.params_.node_hidden else model.linear
-            parts = {**tree.arrays(), **can_rerank._asdict()}
+            weights = model.networks if self.params_.node_hidden else model.linear
+            parts = {**tree.arrays(), **weights._asdict()}
             arrays |= prefixed(f"{member}.", parts)
         return arrays
 
@@ -351,21 +391,22 @@ class HierarchicalXC(Method):
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         per_example = shape.feature_nnz / max(1, shape.points)
         depth = 2 + int(np.log(max(2, shape.labels)) / np.log(params["fanout"]))
-        # A label weighs at most the features of its examples; few stay above the threshold.
+        # At most the features of a label's examples have weights; pruning leaves few of them.
         kept = int(shape.label_nnz * per_example)
         leaf_size = params["leaf_size"]
         needs = {
-            "examples, cut in two and of length 1": 2 * shape.data_bytes + 16 * shape.feature_nnz,
+            "training and held-out examples of length 1": 2 * shape.data_bytes
+            + 16 * shape.feature_nnz,
             "label centroids": 8 * kept,
-            "who reaches which node": 16 * shape.label_nnz * depth,
-            "examples of classifiers": 5 * min(CELLS_AT_A_TIME, shape.label_nnz * leaf_size),
+            "examples of each node": 16 * shape.label_nnz * depth,
+            "training examples of each edge": 5 * min(CELLS_AT_A_TIME, shape.label_nnz * leaf_size),
             "weights": 14 * kept * params["ensemble"],
         }
         if params["inputs"] == "raw":
             return needs
         code, width = params["layers"][-1], params["node_hidden"]
         needs["codes"] = 8 * shape.points * code
-        # Encoder and decoder, each with two moments.
+        # Encoder and decoder, each with Adam's two moments.
         needs["autoencoder"] = 24 * shape.features * params["layers"][0]
         if width:
             nodes = 1 + 2 * shape.labels // leaf_size

@@ -1,19 +1,19 @@
-"""Labels and examples together in the Poincare ball (Gerald & Baskiotis, CAp 2019).
+"""Examples and labels in the Poincare ball (Gerald & Baskiotis, CAp 2019).
 
-A linear map f brings an example to r = p(f(x)), where p draws points back into the unit ball; each
-label has a point l in the same ball. Training lowers, for every label i of an example,
+A linear encoder f maps an example to r = p(f(x)), where p maps into the unit ball; each label has a
+point l in the same ball. Training lowers, for every label i of an example,
 
     -log ( e(l_i) / (e(l_i) + sum_{k not a label of x} e(l_k)) ),    e(l) = exp(-alpha d(r, l))
 
 with d the hyperbolic distance and the sum over sampled labels. The nearest training examples of a
-new one then vote for their labels. What goes past the paper: a second term of the same form that
-draws an example to another that shares its labels (`examples_weight`), votes that weigh
-exp(-sharpness alpha d), a Riemannian Adam, and the same method in flat and in spherical space.
+query then vote for their labels. Extensions of the paper: a second term of the same form between
+examples that share labels (`examples_weight`), votes weighted by exp(-sharpness alpha d), a
+Riemannian Adam, and the same method in Euclidean and in spherical space.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from labelspace.methods.base import Method
 from labelspace.methods.defaults import resolve_shared
 from labelspace.methods.hyperbolic.objective import BatchObjective
 from labelspace.methods.hyperbolic.space import BALL_MAPS, OPTIMISERS, Space
+from labelspace.methods.hyperbolic.voting import label_shares
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
@@ -61,29 +62,73 @@ from labelspace.search.faiss import load_faiss
 from labelspace.search.geometry.build import build_neighbours, restore_neighbours
 from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 
-MAX_HELD_OUT = 2000  # scoring them looks at all examples, after every epoch
-QUERIES_AT_A_TIME = 4096  # bounds the memory that votes take
-NEAR_LABELS = 50  # labels that get a score when labels are ranked by their distance
+MAX_HELD_OUT = 2000  # examples; after every epoch each is compared with all training examples
+QUERIES_AT_A_TIME = 4096  # bounds the memory of the votes
 
 
 class Hyperbolic(Method):
-    """Examples and labels in the Poincare ball; near training examples vote."""
+    """Examples and labels in the Poincare ball; the nearest training examples vote.
+
+    An encoder maps examples into the ball in which each label has a point, such that examples are
+    near their labels and near examples with the same labels. The nearest training examples of a
+    query vote for their labels, and Platt's sigmoid turns shares of the votes into probabilities.
+    `geometry` replaces the ball by Euclidean space or the sphere: the figures in the documentation
+    show no benefit of the ball.
+
+    Attributes
+    ----------
+    spaces_ : list of Space
+        Encoder and label points, one per learner of the ensemble.
+    points_ : list of ndarray of shape (examples, dim)
+        Points of the training examples, one array per learner.
+    Y_ : csr_matrix of shape (examples, labels)
+        Labels of the training examples.
+    calibration_ : Calibration
+        From shares of the votes to probabilities.
+    history_ : list of dict
+        Loss and validation score of each epoch.
+
+    References
+    ----------
+    T. Gerald, N. Baskiotis. Joint Label/Example Hyperbolic Representation for Extreme
+    Classification. CAp 2019.
+
+    M. Nickel, D. Kiela. Poincare Embeddings for Learning Hierarchical Representations. NIPS 2017.
+
+    G. Becigneul, O.-E. Ganea. Riemannian Adaptive Optimization Methods. ICLR 2019.
+
+    Examples
+    --------
+    Twelve examples of three kinds, each kind with a label and a feature of its own:
+
+    >>> import numpy as np
+    >>> from labelspace import Hyperbolic
+    >>> kinds = np.arange(12) % 3
+    >>> Y = np.eye(3, dtype=np.float32)[kinds]
+    >>> X = np.hstack([Y, np.ones_like(Y)])
+    >>> model = Hyperbolic(dim=4, epochs=20, lr=0.1, neighbours=3).fit(X, Y)
+    >>> model.predict(X[:3], k=1).labels.ravel().tolist()
+    [0, 1, 2]
+    >>> bool((np.linalg.norm(model.embed(X), axis=1) < 1).all())
+    True
+    """
 
     name: ClassVar[str] = "hyperbolic"
     has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "examples and labels in the Poincare ball, near examples vote"
-    # At the rim of the ball, 16 bits would push points out of it.
+    # Rounded to 16 bits, points near the rim would be outside the ball.
     full_precision: ClassVar[tuple[str, ...]] = ("points", "labels", "centres")
 
     dim: int = integer("Dimension of the space.", default=50, group="usual", low=1, high=4096)
     geometry: str = choice(
-        "Geometry of the space; all else stays the same.",
+        "Geometry of the space.",
         *GEOMETRIES,
         default="hyperbolic",
         group="usual",
     )
     ball_map: str = choice(
-        "How examples are mapped into the ball: by the exponential map, or by projection onto it.",
+        "How examples are mapped into the ball: by the exponential map, or by projecting those "
+        "outside onto the rim.",
         *BALL_MAPS,
         default="exp",
         group="paper",
@@ -92,7 +137,7 @@ class Hyperbolic(Method):
         "Widths of hidden ReLU layers of the encoder.", default=None, none="the encoder is linear"
     )
     alpha: float = number(
-        "Inverse temperature of the loss: how steeply it falls with distance.",
+        "Inverse temperature of the distances in the loss.",
         default=20.0,
         group="paper",
         low=0.0,
@@ -114,8 +159,8 @@ class Hyperbolic(Method):
         low=0.0,
     )
     partners: int = integer(
-        "Number of draws for the example that shares labels with another; the one that shares most "
-        "is taken.",
+        "Number of examples to draw per example of a batch for the loss between examples; the one "
+        "with the most similar labels is taken.",
         default=8,
         low=1,
     )
@@ -141,12 +186,18 @@ class Hyperbolic(Method):
     )
     batch_size: int = having(BATCH_SIZE, default=512, auto=None)
     lr: float = number("Learning rate.", default=0.004, group="usual", low=0.0)
-    patience: int = having(PATIENCE, default=25, group="paper")
+    patience: int = having(
+        PATIENCE,
+        help="Epochs without a better validation score after which training stops; without effect "
+        "unless `epochs` is larger.",
+        default=25,
+        group="paper",
+    )
     validation: float = having(VALIDATION, default=0.05, auto=None, group="paper")
     metric: str = METRIC
     predict_by: str = choice(
-        "What ranks the labels: votes of near training examples, distances to label points, or "
-        "both.",
+        "What ranks the labels: votes of the nearest training examples, distances to label points, "
+        "or both.",
         "examples",
         "labels",
         "both",
@@ -162,18 +213,22 @@ class Hyperbolic(Method):
         low=0.0,
     )
     labels_share: float = number(
-        "Weight of the label distances if `predict_by` is both.", default=0.3, low=0.0, high=1.0
+        "Weight of label distances beside votes if `predict_by` is both.",
+        default=0.3,
+        low=0.0,
+        high=1.0,
     )
     ensemble: int = integer(
         "Number of spaces whose votes are averaged.", default=1, group="usual", low=1
     )
     search: str = choice(
-        "Index of the neighbours.",
+        "Index of the training examples: exact search, 4-bit codes, or cells around random points "
+        "as in the paper.",
         "exact",
         "codes",
         "cells",
         default=AUTO,
-        auto="by the number of examples",
+        auto="exact for few examples, else codes, cells or exact, the first that reaches `recall`",
         tuned=True,
     )
     recall: float = number(
@@ -185,7 +240,14 @@ class Hyperbolic(Method):
     )
     seed: int = SEED
 
+    spaces_: list[Space]
+    points_: list[np.ndarray]
+    Y_: csr_matrix
+    calibration_: Calibration
+    history_: list[dict[str, float]]
+
     def check_parameters(self) -> None:
+        """Raise ParameterError for parameters out of range, MissingExtraError without faiss."""
         super().check_parameters()
         if self.search == "codes":
             load_faiss()
@@ -195,20 +257,20 @@ class Hyperbolic(Method):
         return resolve_shared(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed, cap=MAX_HELD_OUT)
+        params = self.params_
+        hold_out = HoldOut.of(data, params.validation, params.seed, cap=MAX_HELD_OUT)
         X, Y, held = unit_rows(hold_out.X), hold_out.Y, hold_out.valid
         if held is not None:
             held = (unit_rows(held[0]), held[1])
-        done = self._train(data, X, Y, held)
-        self.spaces_ = [self._frozen(member) for member in done]
+        self.spaces_ = [self._frozen(arrays) for arrays in self._train(data, X, Y, held)]
         self.calibration_ = Calibration(eps=VOTE_EPS)
         if held is not None:
-            self._vote_among(X, Y, search="exact")
-            best = self._ranked(held[0], min(CALIBRATION_K, Y.shape[1]))
+            self._index_examples(X, Y, search="exact")
+            best = self._rank(held[0], min(CALIBRATION_K, Y.shape[1]))
             self.calibration_ = Calibration.fit(best.labels, best.scores, held[1], VOTE_EPS)
         if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
             X, Y = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
-        self._vote_among(X, Y, self.params_.search, None if held is None else held[0])
+        self._index_examples(X, Y, params.search, None if held is None else held[0])
 
     def _train(
         self,
@@ -217,91 +279,93 @@ class Hyperbolic(Method):
         Y: csr_matrix,
         held: tuple[csr_matrix, csr_matrix] | None,
     ) -> list[Arrays]:
-        """Train all learners; return their weights."""
+        """Train all learners, one after the other, and return their weights."""
+        params = self.params_
         done: list[Arrays] = []
         counts = LabelCounts.of(Y)
-        self.history_: list[dict[str, float]] = []
-        while len(done) < self.params_.ensemble:
+        self.history_ = []
+        while len(done) < params.ensemble:
             trainer = MemberTrainer(
                 done,
-                self.params_.ensemble,
-                epochs=self.params_.epochs,
-                batch_size=self.params_.batch_size,
-                seed=self.params_.seed,
+                params.ensemble,
+                epochs=params.epochs,
+                batch_size=params.batch_size,
+                seed=params.seed,
                 schedule="linear",
-                patience=self.params_.patience,
+                patience=params.patience,
                 callbacks=data.callbacks,
                 identity=data.identity,
             )
             space = self._fresh_space(X, Y, trainer.seed)
             objective = BatchObjective(self, space, X, Y)
-            score = (
-                None
-                if held is None
-                else lambda space=space: self._score(space, X, Y, *held, counts)
-            )
+            score = self._validation(space, X, Y, held, counts)
             self._watch(data, space, (X, Y), held)
             trainer.progress.history = self.history_
-            learner = TrainingTask(space.tensors(), objective, self._optimiser(space), score)
-            self.history_ = trainer.run(learner, X.shape[0])
+            task = TrainingTask(space.tensors(), objective, self._optimiser(space), score)
+            self.history_ = trainer.run(task, X.shape[0])
             if not all(np.isfinite(array).all() for array in space.arrays().values()):
                 raise TrainingError("the weights became NaN or infinite; lower the learning rate")
             done.append({name: np.array(array) for name, array in space.arrays().items()})
         return done
 
     def _fresh_space(self, X: csr_matrix, Y: csr_matrix, seed: int) -> Space:
+        """Return the initial space of a learner."""
+        params = self.params_
         rng = np.random.default_rng([seed, X.shape[1]])
-        lr_scale = TrainingCounts.of(X, Y).row_lr_scale(self.params_.feature_damping)
-        widths = (*self.params_.hidden, self.params_.dim)
+        lr_scale = TrainingCounts.of(X, Y).row_lr_scale(params.feature_damping)
+        widths = (*params.hidden, params.dim)
         encoder = Encoder.fresh(X.shape[1], widths, rng, row_lr_scale=lr_scale)
-        if self.params_.hidden:
-            with torch.no_grad():  # begin near the centre, as the linear map does
+        if params.hidden:
+            with torch.no_grad():  # begin near the centre, as the linear encoder does
                 encoder.hidden[-1]["length"] *= 0.1
         else:
-            encoder.input_layer.weight *= np.float32(
-                self.params_.map_spread * np.sqrt(self.params_.dim)
-            )
-        labels = rng.standard_normal((Y.shape[1], self.params_.dim), np.float32)
-        labels *= np.float32(self.params_.label_spread)
-        return Space.fresh(
-            self.params_.geometry, self.params_.ball_map, self.params_.optimiser, encoder, labels
-        )
+            encoder.input_layer.weight *= np.float32(params.map_spread * np.sqrt(params.dim))
+        labels = rng.standard_normal((Y.shape[1], params.dim), np.float32)
+        labels *= np.float32(params.label_spread)
+        return Space.fresh(params.geometry, params.ball_map, params.optimiser, encoder, labels)
 
     def _frozen(self, arrays: Arrays) -> Space:
         return Space.frozen(self.params_.geometry, self.params_.ball_map, arrays)
 
     def _optimiser(self, space: Space) -> OptimiserGroup:
-        label_rate = self.params_.lr
-        if self.params_.geometry == "hyperbolic":
-            # A step at the centre is then as long as a Euclidean one.
-            riemannian = self.params_.optimiser == "riemannian-adam"
-            label_rate *= 2.0 * self.params_.dim**0.5 if riemannian else 4.0
+        params = self.params_
+        label_lr = params.lr
+        if params.geometry == "hyperbolic":
+            # Steps at the centre of the ball are then as long as in Euclidean space.
+            riemannian = params.optimiser == "riemannian-adam"
+            label_lr *= 2.0 * params.dim**0.5 if riemannian else 4.0
         tables = {
-            "encoder": (space.encoder.input_layer, self.params_.lr),
-            "labels": (space.labels, label_rate),
+            "encoder": (space.encoder.input_layer, params.lr),
+            "labels": (space.labels, label_lr),
         }
         parts: dict[str, Any] = {"rows": RowOptimiser(tables)}
         if space.encoder.hidden:
             dense = space.encoder.dense_parameters()
-            rule = torch.optim.SGD if self.params_.optimiser == "sgd" else torch.optim.Adam
-            parts["dense"] = TorchOptimiser(rule(dense, lr=self.params_.lr / 5))
+            rule = torch.optim.SGD if params.optimiser == "sgd" else torch.optim.Adam
+            parts["dense"] = TorchOptimiser(rule(dense, lr=params.lr / 5))
         return OptimiserGroup(parts)
 
-    def _score(
+    def _validation(
         self,
         space: Space,
         X: csr_matrix,
         Y: csr_matrix,
-        X_held: csr_matrix,
-        Y_held: csr_matrix,
+        held: tuple[csr_matrix, csr_matrix] | None,
         counts: LabelCounts,
-    ) -> float:
-        """Return the validation score of one learner."""
-        queries = space.embed(X_held)
-        if not np.isfinite(queries).all():
-            raise TrainingError("points became NaN or infinite; lower the learning rate")
-        ranking = self._rank_by(space, queries, X, Y, min(5, Y.shape[1]))
-        return measure(self.params_.metric, ranking, Y_held, counts)
+    ) -> Callable[[], float] | None:
+        """Return a function that computes the validation score of one learner."""
+        if held is None:
+            return None
+        X_held, Y_held = held
+
+        def score() -> float:
+            queries = space.embed(X_held)
+            if not np.isfinite(queries).all():
+                raise TrainingError("points became NaN or infinite; lower the learning rate")
+            ranking = self._rank_by(space, queries, X, Y, min(5, Y.shape[1]))
+            return measure(self.params_.metric, ranking, Y_held, counts)
+
+        return score
 
     def _rank_by(
         self,
@@ -312,9 +376,10 @@ class Hyperbolic(Method):
         k: int,
         own: np.ndarray | None = None,
     ) -> Ranking:
-        """Rank by one learner as it is now; own: the rows of X that the queries are."""
-        points = ExactNeighbours(space.embed(X), self.params_.geometry)
-        shares = self._shares([queries], [points], [self._label_index(space)], Y, own)
+        """Rank by one learner as it is now; `own` are the rows of X that the queries are."""
+        examples = ExactNeighbours(space.embed(X), self.params_.geometry)
+        labels = self._label_index(space)
+        shares = label_shares(self.params_, [queries], [examples], [labels], Y, own)
         return Ranking.from_sparse(shares, k)
 
     def _watch(
@@ -324,7 +389,7 @@ class Hyperbolic(Method):
         train: tuple[csr_matrix, csr_matrix],
         held: tuple[csr_matrix, csr_matrix] | None,
     ) -> None:
-        """Measure the learner after each epoch, where a history is kept."""
+        """Measure the learner after each epoch if a callback records a history."""
 
         def rank(queries: csr_matrix, k: int) -> Ranking:
             return self._rank_by(space, space.embed(queries), *train, k)
@@ -337,10 +402,10 @@ class Hyperbolic(Method):
     def _label_index(self, space: Space) -> NeighbourIndex:
         return ExactNeighbours(space.label_points(), self.params_.geometry)
 
-    def _vote_among(
+    def _index_examples(
         self, X: csr_matrix, Y: csr_matrix, search: str, queries: csr_matrix | None = None
     ) -> None:
-        """Build the indexes of the examples that vote."""
+        """Build the indexes of the examples that vote; recall is measured on the queries."""
         self.Y_ = Y
         self.points_ = [space.embed(X) for space in self.spaces_]
         self.indexes_ = [
@@ -357,142 +422,93 @@ class Hyperbolic(Method):
         ]
         self.label_indexes_ = [self._label_index(space) for space in self.spaces_]
 
-    def _shares(
-        self,
-        queries: list[np.ndarray],
-        indexes: list[NeighbourIndex],
-        label_indexes: list[NeighbourIndex],
-        Y: csr_matrix,
-        own: np.ndarray | None = None,
-    ) -> csr_matrix:
-        """Return the share of the votes of each label, (examples, labels), mean over learners.
-
-        own  rows of Y that the queries are, which do not vote for themselves; None: they are others
-        """
-        # Sums of sparse matrices instead of `search.neighbours.voting`: distances to the labels
-        # are added to the votes, in float64.
-        of_labels = {"examples": 0.0, "labels": 1.0, "both": self.params_.labels_share}[
-            self.params_.predict_by
-        ]
-        total = csr_matrix((len(queries[0]), Y.shape[1]), dtype=np.float64)
-        if of_labels < 1.0:
-            near = [
-                _weighed(
-                    index,
-                    points,
-                    self.params_.neighbours,
-                    self.params_.sharpness * self.params_.alpha,
-                    own,
-                )
-                for index, points in zip(indexes, queries, strict=True)
-            ]
-            total += (1.0 - of_labels) / len(near) * (sum(near[1:], near[0]) @ Y)
-        if of_labels > 0.0:
-            near = [
-                _weighed(index, points, NEAR_LABELS, self.params_.alpha)
-                for index, points in zip(label_indexes, queries, strict=True)
-            ]
-            total += of_labels / len(near) * sum(near[1:], near[0])
-        return total
-
-    def _ranked(self, X: csr_matrix, k: int) -> Ranking:
+    def _rank(self, X: csr_matrix, k: int) -> Ranking:
+        """Rank by all learners, without calibration."""
         queries = [space.embed(X) for space in self.spaces_]
-        shares = self._shares(queries, self.indexes_, self.label_indexes_, self.Y_)
+        shares = label_shares(self.params_, queries, self.indexes_, self.label_indexes_, self.Y_)
         return Ranking.from_sparse(shares, k)
 
     def _predict(self, X: Features, k: int) -> Ranking:
         rows = unit_rows(as_csr(X))
         starts = range(0, max(1, rows.shape[0]), QUERIES_AT_A_TIME)
         best = Ranking.stack(
-            [self._ranked(rows[start : start + QUERIES_AT_A_TIME], k) for start in starts]
+            [self._rank(rows[start : start + QUERIES_AT_A_TIME], k) for start in starts]
         )
         return Ranking(best.labels, self.calibration_(best.labels, best.scores))
 
     def embed(self, X: Any) -> np.ndarray:
-        """The examples' points in the first learner's space, (n, dim)."""
+        """Return the points of examples in the space of the first learner.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, features)
+
+        Returns
+        -------
+        ndarray of shape (n, dim)
+            Points of the ball, of length 1, or anywhere, by `geometry`.
+        """
         return self.spaces_[0].embed(unit_rows(as_csr(X)))
 
     @property
     def label_vectors_(self) -> np.ndarray:
-        """The labels' points in the first learner's space, (labels, dim)."""
+        """Points of the labels in the space of the first learner, of shape (labels, dim)."""
         return self.spaces_[0].label_points()
 
     @property
     def space_geometry(self) -> str:
-        return self.geometry
+        """Geometry that `label_vectors_` are points of."""
+        return str(self.params_.geometry)
 
     def metadata(self) -> dict[str, Any]:
+        """Return the kinds of the indexes and their lowest recall."""
         recalls = [index.recall for index in self.indexes_]
         kinds = sorted({index.kind for index in self.indexes_})
         return {"search": {"kind": ", ".join(kinds), "recall": min(recalls)}}
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the fitted model as arrays."""
         arrays = {**pack_csr("Y", self.Y_), "calibration": self.calibration_.state()}
-        members = zip(self.spaces_, self.points_, self.indexes_, strict=True)
-        for place, (space, points, index) in enumerate(members):
-            found = prefixed("index.", index.state())
-            arrays |= prefixed(f"{place}.", {**space.arrays(), "points": points, **found})
+        learners = zip(self.spaces_, self.points_, self.indexes_, strict=True)
+        for learner, (space, points, index) in enumerate(learners):
+            own = {**space.arrays(), "points": points, **prefixed("index.", index.state())}
+            arrays |= prefixed(f"{learner}.", own)
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore what `state` returned; raise ModelFormatError if the arrays do not fit."""
+        geometry, n_learners = self.params_.geometry, self.params_.ensemble
         self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
         self.calibration_ = Calibration.restore(arrays["calibration"], VOTE_EPS)
-        expect(f"{self.params_.ensemble - 1}.points" in arrays, "a learner is missing")
-        own = [with_prefix(f"{place}.", arrays) for place in range(self.params_.ensemble)]
-        self.spaces_ = [self._frozen(member) for member in own]
-        self.points_ = [member["points"] for member in own]
+        expect(f"{n_learners - 1}.points" in arrays, "the points of a learner are missing")
+        learners = [with_prefix(f"{learner}.", arrays) for learner in range(n_learners)]
+        self.spaces_ = [self._frozen(own) for own in learners]
+        self.points_ = [own["points"] for own in learners]
         for space, points in zip(self.spaces_, self.points_, strict=True):
             dim, first = space.encoder.dim, space.encoder.input_layer.weight
-            holds = (
+            fits = (
                 len(first) == self.n_features_in_
                 and are_numbers(points, self.Y_.shape[0], dim)
                 and are_numbers(space.labels.weight, self.n_labels_, dim)
             )
-            expect(holds, "the points of a learner do not fit")
+            expect(fits, "the points of a learner do not fit")
         self.indexes_ = [
-            restore_neighbours(
-                member["points"], self.params_.geometry, with_prefix("index.", member)
-            )
-            for member in own
+            restore_neighbours(own["points"], geometry, with_prefix("index.", own))
+            for own in learners
         ]
         self.label_indexes_ = [self._label_index(space) for space in self.spaces_]
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        """Return the bytes that `fit` allocates at its peak, by purpose."""
         dim, n = params["dim"], params["ensemble"]
         first = (*params["hidden"], dim)[0]
         in_batch = min(shape.labels, 8 * params["batch_size"]) + params["n_negatives"]
         return {
-            "the data, cut in two": shape.data_bytes,
-            "maps: weights, moments and the best so far": 4 * (3 + n) * shape.features * first,
-            "label points: weights, moments and the best so far": 4 * (3 + n) * shape.labels * dim,
-            "points of the examples and search": 8 * (n + 1) * shape.points * dim,
+            "training data and hold-out": shape.data_bytes,
+            "encoders: weights, moments and the best epoch": 4 * (3 + n) * shape.features * first,
+            "label points: weights, moments and the best epoch": 4 * (3 + n) * shape.labels * dim,
+            "points of the examples and search index": 8 * (n + 1) * shape.points * dim,
             "labels by example and by label": 24 * shape.label_nnz,
             "distances of a batch": 48 * params["batch_size"] * (in_batch + params["batch_size"]),
         }
-
-
-def _weighed(
-    index: NeighbourIndex,
-    queries: np.ndarray,
-    k: int,
-    slope: float,
-    own: np.ndarray | None = None,
-) -> csr_matrix:
-    """(queries, points) weights exp(-slope distance) of the k nearest, each row's sum 1.
-
-    own  points that are the queries themselves and left out
-    """
-    k = min(k, len(index.points) - (own is not None))
-    ids, distances = index.search(queries, k + (own is not None))
-    if own is not None:
-        # The query itself goes last, or the farthest where many points are equally near.
-        others = np.argsort(ids == own[:, None], axis=1, kind="stable")[:, :k]
-        ids = np.take_along_axis(ids, others, axis=1)
-        distances = np.take_along_axis(distances, others, axis=1)
-    # Relative to the nearest, or far queries would have no weights left.
-    weights = np.exp(-slope * (distances - distances[:, :1]))
-    weights /= weights.sum(axis=1, keepdims=True)
-    indptr = np.arange(len(queries) + 1) * k
-    shape = (len(queries), len(index.points))
-    return csr_matrix((weights.ravel(), ids.ravel(), indptr), shape=shape)

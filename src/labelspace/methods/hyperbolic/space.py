@@ -1,7 +1,7 @@
-"""One learner of `hyperbolic`: a map of examples and a table of labels, in one of three geometries.
+"""The space of one learner, an encoder of examples and a table of labels, in three geometries.
 
-What the map gives is placed into the geometry: brought into the Poincare ball, to length 1 for the
-sphere, or left as it is. Everything else of the method is the same for all three.
+The encoder's output is mapped into the geometry: into the Poincare ball, to length 1 on the sphere,
+or unchanged in Euclidean space. Everything else of the method is the same for all three.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from labelspace._core.dense import unit_array
 from labelspace.nn import poincare
-from labelspace.nn.encoder import Encoder, unit, unit_array
+from labelspace.nn.encoder import Encoder, unit
 from labelspace.nn.row_rules import (
     BallAdam,
     BallGradient,
@@ -34,80 +35,88 @@ _BALL_TABLES: dict[str, Callable[[np.ndarray], RowTable]] = {
 
 
 class Space:
-    """f_theta and the labels' points.
+    """An encoder and the points of the labels.
 
-    into  how examples come into the ball: "exp", the exponential map at its centre, or "clip",
-          the paper's p, which draws those outside back to the rim
+    Parameters
+    ----------
+    geometry : {"hyperbolic", "euclidean", "spherical"}
+    ball_map : {"exp", "clip"}
+        How the encoder's output is mapped into the ball: by the exponential map at its centre, or
+        by the paper's projection of points outside onto the rim.
+    encoder : Encoder
+    labels : RowTable
     """
 
-    def __init__(self, geometry: str, into: str, encoder: Encoder, labels: RowTable) -> None:
-        self.geometry, self.into, self.encoder, self.labels = geometry, into, encoder, labels
+    def __init__(self, geometry: str, ball_map: str, encoder: Encoder, labels: RowTable) -> None:
+        self.geometry, self.ball_map = geometry, ball_map
+        self.encoder, self.labels = encoder, labels
 
     @classmethod
     def fresh(
         cls,
         geometry: str,
-        into: str,
+        ball_map: str,
         optimiser: str,
         encoder: Encoder,
-        first_labels: np.ndarray,
+        initial_labels: np.ndarray,
     ) -> Space:
-        """With tables that move by the rule of the optimiser."""
+        """Return a space to train, whose tables move by the rule of the optimiser."""
         if optimiser == "sgd":
             encoder.input_layer = GradientLinear(
                 encoder.input_layer.weight, encoder.input_layer.row_lr_scale
             )
         table: RowTable
         if geometry == "hyperbolic":
-            table = _BALL_TABLES[optimiser](first_labels)
+            table = _BALL_TABLES[optimiser](initial_labels)
         else:
-            table = (GradientTable if optimiser == "sgd" else RowTable)(first_labels)
-        return cls(geometry, into, encoder, table)
+            table = (GradientTable if optimiser == "sgd" else RowTable)(initial_labels)
+        return cls(geometry, ball_map, encoder, table)
 
     @classmethod
-    def frozen(cls, geometry: str, into: str, arrays: Mapping[str, np.ndarray]) -> Space:
-        """For prediction alone; the arrays may be read-only memory maps."""
-        return cls(geometry, into, Encoder.restore(arrays), RowTable.frozen(arrays["labels"]))
+    def frozen(cls, geometry: str, ball_map: str, arrays: Mapping[str, np.ndarray]) -> Space:
+        """Return a space for prediction alone; the arrays may be read-only memory maps."""
+        return cls(geometry, ball_map, Encoder.restore(arrays), RowTable.frozen(arrays["labels"]))
 
-    def examples(self, mapped: Tensor) -> Tensor:
-        """What the map gives as points of the geometry, in float64."""
-        free = mapped.double()
+    def examples(self, encoded: Tensor) -> Tensor:
+        """Return the encoder's output as points of the geometry, in float64."""
+        free = encoded.double()
         if self.geometry != "hyperbolic":
             return unit(free) if self.geometry == "spherical" else free
-        if self.into == "exp":
+        if self.ball_map == "exp":
             return poincare.exponential(torch.zeros_like(free), free)
         return poincare.metric_scaled(poincare.project(free))
 
     def label_rows(self, rows: Tensor) -> Tensor:
-        """Rows of the label table as points of the geometry; those of the ball are its points."""
+        """Return rows of the label table as points of the geometry; in the ball they are these."""
         return unit(rows.double()) if self.geometry == "spherical" else rows.double()
 
     def distances(self, x: Tensor, y: Tensor) -> Tensor:
-        """(n, m) distances of placed points."""
+        """Return the (n, m) distances between points of the geometry."""
         if self.geometry == "hyperbolic":
             return poincare.pairwise_distance(x, y)
         squares = x.square().sum(1, keepdim=True) + y.square().sum(1) - 2.0 * x @ y.T
-        # The floor keeps the slope of the root finite where two points coincide.
+        # Above 0, so that the gradient of the root is finite where two points coincide.
         chords = squares.clamp_min(1e-12).sqrt()
         if self.geometry == "euclidean":
             return chords
         return 2.0 * torch.asin((0.5 * chords).clamp_max(1.0 - 1e-9))
 
     def embed(self, X: csr_matrix) -> np.ndarray:
-        """The examples' points, (n, dim) float32; a row does not depend on the rows beside it."""
+        """Return the points of examples, (n, dim) float32; no row depends on the other rows."""
         with torch.no_grad():
             points: np.ndarray = self.examples(torch.from_numpy(self.encoder.encode(X))).numpy()
         return points.astype(np.float32)
 
     def label_points(self) -> np.ndarray:
-        """The labels' points, (labels, dim) float32."""
+        """Return the points of the labels, (labels, dim) float32."""
         if self.geometry == "spherical":
             return unit_array(self.labels.weight)
         return self.labels.weight
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights by name, sharing memory, for the Trainer."""
+        """Return all weights by name, sharing memory, for the Trainer."""
         return {**self.encoder.tensors(), "labels": torch.from_numpy(self.labels.weight)}
 
     def arrays(self) -> dict[str, np.ndarray]:
+        """Return all weights by name, which `frozen` takes."""
         return {**self.encoder.arrays(), "labels": self.labels.weight}

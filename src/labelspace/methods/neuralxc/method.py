@@ -1,15 +1,14 @@
 """NeuralXC: autoencoders of features and of labels, and a regressor between their codes.
 
-After Srinivasan, Rao and Agarwal, "Extreme Classification using Autoencoders". phi_i and phi_o
-encode features and labels, psi_i and psi_o decode them, f maps a code of features to one of labels;
-all are trained together on
+phi_i and phi_o encode features and labels, psi_i and psi_o decode them, f maps a code of features
+to a code of labels; all are trained together on
 
     L(x, y) = alpha |psi_i(phi_i(x)) - x|^2 + beta |psi_o(phi_o(y)) - y|^2
               + BCE(psi_o(f(phi_i(x))), y)                                                  (1)
 
-and labels are ranked by psi_o(f(phi_i(x))). What goes past the paper: input dropout, rows of rare
-features that start short and move slowly, sampled zeros for wide rows, several networks whose
-logits are averaged, and the votes of near training examples (`components/neighbour_blend.py`).
+and labels are ranked by psi_o(f(phi_i(x))). Not in the paper: input dropout, smaller weights and
+learning rates for rare features, sampled zeros for wide rows, several networks whose logits are
+averaged, and the votes of near training examples (`components/neighbour_blend.py`).
 """
 
 from __future__ import annotations
@@ -58,12 +57,43 @@ from labelspace.search.build import build_index, check_search, index_bytes, rest
 from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 from labelspace.search.tuning import TYPICAL, evenly
 
-FEW_EXAMPLES = 10_000
-LABEL_PACE = 0.05
-
 
 class NeuralXC(Method):
-    """Codes of features to codes of labels, decoded to probabilities."""
+    """Autoencoders of features and labels with a regressor from code to code.
+
+    One autoencoder maps features to a code, another one maps labels to a code, and a regressor
+    maps the first code to the second; all are trained together. In prediction the decoder of labels
+    is applied to the regressor's output: its last layer is searched like any set of label vectors,
+    and the result is blended with the votes of near training examples.
+
+    Attributes
+    ----------
+    params_ : SimpleNamespace
+        The parameters as they were fitted: every "auto" is a value.
+    paths_ : list of Path
+        Encoder, regressor and decoder of labels of each network.
+    blend_ : NeighbourBlend
+        The label index, the training examples that vote, and the calibration.
+    history_ : list of dict
+        Loss and validation score after each epoch.
+
+    References
+    ----------
+    .. [1] Srinivasan, Rao, Agarwal. "Extreme Classification using Autoencoders".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> from labelspace.methods.neuralxc import NeuralXC
+    >>> X = np.tile(np.eye(3, dtype=np.float32), (4, 1))
+    >>> Y = csr_matrix(X[:, [1, 2, 0]])  # feature 0 means label 2, and so on
+    >>> model = NeuralXC(input_layers=(8,), output_layers=(8,), ensemble=1, lr=0.05).fit(X, Y)
+    >>> model.predict(X[:3], k=1).labels.ravel()
+    array([2, 0, 1])
+    >>> model.embed(X[:3]).shape
+    (3, 8)
+    """
 
     name: ClassVar[str] = "neuralxc"
     summary: ClassVar[str] = "autoencoders of features and labels, a regressor between their codes"
@@ -73,38 +103,46 @@ class NeuralXC(Method):
         *PRESETS,
         default=None,
         group="paper",
-        none="the three lists hold",
+        none="the three lists of layers are used",
     )
     input_layers: tuple[int, ...] = layers(
-        "Widths of the encoder of features; the last is the code's.", default=(512,), group="usual"
+        "Widths of the layers of the feature encoder; the last is that of the code.",
+        default=(512,),
+        group="usual",
     )
     output_layers: tuple[int, ...] = layers(
-        "Widths of the encoder of labels; the last is the code's.", default=(512,), group="usual"
+        "Widths of the layers of the label encoder; the last is that of the code.",
+        default=(512,),
+        group="usual",
     )
     regressor_layers: tuple[int, ...] | None = layers(
-        "Hidden widths of the regressor between the codes.",
+        "Widths of hidden layers of the regressor between the codes.",
         default=None,
         group="paper",
         none="the regressor is linear",
     )
     alpha: float = number(
-        "Weight of the reconstruction of features.", default=0.1, group="paper", low=0.0
+        "Weight of the reconstruction loss of features.", default=0.1, group="paper", low=0.0
     )
     beta: float = number(
-        "Weight of the reconstruction of labels.", default=0.1, group="paper", low=0.0
+        "Weight of the reconstruction loss of labels.", default=0.1, group="paper", low=0.0
     )
     pretrain: int = integer(
-        "Number of epochs in which the autoencoders are trained alone, first.",
+        "Number of epochs at the start that train the autoencoders alone.",
         default=0,
         group="paper",
         low=0,
     )
     exact: int = integer(
-        "Up to this number of features or labels the loss is computed over all of them.",
+        "Number of features, and of labels, up to which the loss is a sum over all of them.",
         default=10000,
         low=0,
     )
-    samples: int = integer("Number of sampled features and labels above that.", default=1000, low=1)
+    samples: int = integer(
+        "Number of features, and of labels, that are sampled per batch above `exact`.",
+        default=1000,
+        low=1,
+    )
     keep: float = KEEP
     feature_damping: float | Auto | None = having(FEATURE_DAMPING, default=None)
     ensemble: int | Auto = integer(
@@ -130,11 +168,11 @@ class NeuralXC(Method):
     batch_size: int | Auto = BATCH_SIZE
     lr: float = number("Learning rate of Adam.", default=0.008, group="usual", low=0.0)
     label_lr_scale: float | Auto = number(
-        "Factor on the learning rate for the vectors that decode labels.",
+        "Factor on the learning rate of the last layer of the label decoder.",
         default=AUTO,
         low=0.0,
         high=1.0,
-        auto="0.05, more where labels are sampled and so move in fewer steps",
+        auto="0.05; if labels are sampled, times labels / samples, at most 1",
     )
     patience: int = having(PATIENCE, default=3)
     validation: float | Auto = VALIDATION
@@ -153,12 +191,12 @@ class NeuralXC(Method):
         for name in ("input_layers", "output_layers"):
             if not getattr(self, name):
                 raise ParameterError(
-                    f"{self.name}.{name}=(): expected the width of a code at least"
+                    f"{self.name}.{name}=(): expected at least one width, that of the code"
                 )
         if self.pretrain and self.alpha == self.beta == 0:
             raise ParameterError(
-                f"{self.name}.pretrain={self.pretrain}: with alpha and beta at 0 there is nothing "
-                "to train first"
+                f"{self.name}.pretrain={self.pretrain}: alpha and beta are 0, so that there is "
+                "nothing to pre-train; set pretrain=0 or one of the weights above 0"
             )
 
     @classmethod
@@ -178,15 +216,17 @@ class NeuralXC(Method):
                 X.shape[1],
                 counts.log_odds(),
                 lr_scale,
-                np.random.default_rng([self.params_.seed, X.shape[1], learner]),
+                np.random.default_rng([self.params_.seed, X.shape[1], number]),
             )
-            for learner in range(self.params_.ensemble)
+            for number in range(self.params_.ensemble)
         ]
         self.paths_ = [network.path for network in networks]
         check_search(*self._vectors().shape)
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         self.history_ = self._train(networks, X, Y, valid, data)
-        self._finish(X, Y, valid, returns=len(hold_out.held_rows) > 0)
+        self._build_blend(X, Y, valid)
+        if valid is not None and len(hold_out.held_rows):
+            self.blend_.add_examples(self._points, *valid)
 
     def _train(
         self,
@@ -196,8 +236,8 @@ class NeuralXC(Method):
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
     ) -> list[dict[str, float]]:
-        """All networks at once, so that one checkpoint holds the whole run."""
-        objective = BatchObjective(self, networks, X, Y)
+        """Train all networks together, so that one checkpoint holds the whole run."""
+        objective = BatchObjective(networks, self.params_, X, Y)
         trainer = Trainer(
             epochs=self.params_.pretrain + self.params_.epochs,
             batch_size=self.params_.batch_size,
@@ -207,12 +247,11 @@ class NeuralXC(Method):
             callbacks=[objective, *data.callbacks],
             identity=data.identity,
         )
-
         counts = LabelCounts.of(Y)
 
         def score() -> float:
             assert valid is not None
-            if objective.pretraining:  # below any score, and rising, so that patience lasts
+            if objective.pretraining:  # below any score, and rising, so that training goes on
                 return float(trainer.progress.epoch - self.params_.pretrain)
             return measure(self.params_.metric, self._rank_exactly(valid[0], 5), valid[1], counts)
 
@@ -224,24 +263,20 @@ class NeuralXC(Method):
             self.params_.alpha,
             self.params_.beta,
         )
-        learner = TrainingTask(tensors, objective, adam, None if valid is None else score)
-        return trainer.run(learner, X.shape[0])
+        task = TrainingTask(tensors, objective, adam, None if valid is None else score)
+        return trainer.run(task, X.shape[0])
 
-    def _finish(
-        self,
-        X: csr_matrix,
-        Y: csr_matrix,
-        valid: tuple[csr_matrix, csr_matrix] | None,
-        returns: bool,
+    def _build_blend(
+        self, X: csr_matrix, Y: csr_matrix, valid: tuple[csr_matrix, csr_matrix] | None
     ) -> None:
-        """Build index, voters and calibration; with `returns` the hold-out votes in the end."""
+        """Build the label index and the neighbour search; calibrate on the hold-out."""
         points = queries = None
         if valid is not None:
-            points, queries = self._both(valid[0])
+            points, queries = self._encode(valid[0])
         typical = None
-        if queries is not None:  # examples of training, too, where few were cut off
+        if queries is not None:  # training examples are added where the hold-out is small
             more = evenly(X.shape[0], max(0, TYPICAL - len(queries)))
-            typical = np.concatenate([queries, self._queries(X[more])])
+            typical = np.concatenate([queries, self._encode(X[more])[1]])
         index = build_index(
             self._vectors(), recall=self.params_.recall, seed=self.params_.seed, queries=typical
         )
@@ -249,46 +284,51 @@ class NeuralXC(Method):
         if self.params_.neighbours:
             voters = CompressedExamples.build(self._points, X, Y, self.params_.seed, points)
         self.blend_ = NeighbourBlend(index, voters, self.params_.neighbours)
-        if valid is None or queries is None or points is None:
-            return
-        held, counts = valid[1], LabelCounts.of(Y)
-        self.blend_.fit(
-            *(points, queries, held),
-            lambda *best: measure(self.params_.metric, Ranking(*best), held, counts),
-        )
-        if returns:
-            self.blend_.add_examples(self._points, *valid)
+        if valid is not None and points is not None and queries is not None:
+            held, counts = valid[1], LabelCounts.of(Y)
+            self.blend_.fit(
+                *(points, queries, held),
+                lambda *best: measure(self.params_.metric, Ranking(*best), held, counts),
+            )
 
-    def _queries(self, X: csr_matrix) -> np.ndarray:
-        """The networks' side by side, so that <query, vector> is the mean of their logits."""
-        return self._both(X)[1]
-
-    def _both(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """What `_points` and `_queries` give, from one pass of the encoders."""
+    def _encode(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Return the points of `_points`, which vote, and the queries of `_vectors`."""
         codes = [path.codes(X) for path in self.paths_]
         pairs = zip(self.paths_, codes, strict=True)
         queries = np.hstack([path.decoder.queries(code) for path, code in pairs])
         return unit_array(np.hstack(codes)), queries / np.float32(len(codes))
 
+    def _points(self, X: csr_matrix) -> np.ndarray:
+        """Return the codes of all networks side by side, of length 1."""
+        return unit_array(np.hstack([path.codes(X) for path in self.paths_]))
+
     def _vectors(self) -> np.ndarray:
+        """Return label vectors: the inner product with a query is the mean of all logits."""
         each = [path.vectors for path in self.paths_]
         return each[0] if len(each) == 1 else np.hstack(each)
 
-    def _points(self, X: csr_matrix) -> np.ndarray:
-        return unit_array(np.hstack([path.codes(X) for path in self.paths_]))
-
     def _rank_exactly(self, X: csr_matrix, k: int) -> Ranking:
-        """By the networks as they are now, without votes; scores are not calibrated."""
+        """Rank by the current weights, without votes; scores are not calibrated."""
         exact = build_index(self._vectors(), kind="exact")
-        return Ranking(*exact.search(self._queries(X), min(k, len(exact.vectors))))
-
-    def embed(self, X: Any) -> np.ndarray:
-        """The label codes expected of the examples, of length 1."""
-        return self._points(unit_rows(as_csr(X)))
+        return Ranking(*exact.search(self._encode(X)[1], min(k, len(exact.vectors))))
 
     def _predict(self, X: Features, k: int) -> Ranking:
         X = unit_rows(as_csr(X))
-        return Ranking(*self.blend_.rank(*self._both(X), k))
+        return Ranking(*self.blend_.rank(*self._encode(X), k))
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Return the label codes that the regressor predicts for examples.
+
+        Parameters
+        ----------
+        X : csr_matrix or array-like of shape (n, features)
+
+        Returns
+        -------
+        ndarray of shape (n, networks x width of the label code), float32
+            The codes of all networks side by side, of length 1.
+        """
+        return self._points(unit_rows(as_csr(X)))
 
     def metadata(self) -> dict[str, Any]:
         index, blend = self.blend_.index, self.blend_
@@ -324,11 +364,11 @@ class NeuralXC(Method):
         inputs, outputs, _ = _layers(params)
         batch, many = params["batch_size"], params["ensemble"]
 
-        def looked_at(width: int, own: int) -> int:
-            return width if width <= params["exact"] else params["samples"] + own
+        def columns_of(width: int, positives: int) -> int:
+            return width if width <= params["exact"] else params["samples"] + positives
 
         row = 16 * many  # weight, two moments and the best so far
-        columns = looked_at(shape.features, 0) + looked_at(shape.labels, 8 * batch)
+        columns = columns_of(shape.features, 0) + columns_of(shape.labels, 8 * batch)
         needs = {
             "the data, cut in two": shape.data_bytes,
             "rows of features": row * (1 + (params["alpha"] > 0)) * shape.features * inputs[0],
@@ -342,6 +382,7 @@ class NeuralXC(Method):
 
 
 def _layers(params: Mapping[str, Any]) -> Layers:
+    """Return the widths of the preset, or those given."""
     if params["preset"] is not None:
         return PRESETS[params["preset"]]
     names = ("input_layers", "output_layers", "regressor_layers")

@@ -1,8 +1,8 @@
-"""What NeuralXC minimises on a batch: loss (1) of Srinivasan et al."""
+"""The objective of NeuralXC on a batch: loss (1) of Srinivasan et al."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -16,31 +16,39 @@ from labelspace.nn.sampling import Candidates, CandidateSampler, drop_features
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Run
 
-if TYPE_CHECKING:
-    from labelspace.methods.neuralxc.method import NeuralXC
-
 
 class BatchObjective(Callback):
-    """The loss of a batch, averaged over the networks; they share batches, not dropout."""
+    """The loss of a batch, averaged over the networks: these share batches, but not dropout.
+
+    Parameters
+    ----------
+    networks : list of Network
+        The weights to train.
+    params : SimpleNamespace
+        The parameters of the method.
+    X, Y : csr_matrix
+        The training examples; rows of X have length 1.
+    """
 
     def __init__(
-        self, model: NeuralXC, networks: list[Network], X: csr_matrix, Y: csr_matrix
+        self, networks: list[Network], params: SimpleNamespace, X: csr_matrix, Y: csr_matrix
     ) -> None:
-        self.model, self.networks, self.X, self.Y = model, networks, X, Y
-        few_features = X.shape[1] <= model.params_.exact
-        self.n_zeros = None if few_features else model.params_.samples
-        kind = "all" if Y.shape[1] <= model.params_.exact else "uniform"
-        self.sampler = CandidateSampler(Y, kind, model.params_.samples)  # type: ignore[arg-type]
+        self.networks, self.params, self.X, self.Y = networks, params, X, Y
+        self.n_zeros = None if X.shape[1] <= params.exact else params.samples
+        kind = "all" if Y.shape[1] <= params.exact else "uniform"
+        self.sampler = CandidateSampler(Y, kind, params.samples)  # type: ignore[arg-type]
 
     def on_start(self, run: Run) -> None:
+        """Keep the run, whose epoch decides whether the autoencoders are trained alone."""
         self.run = run
 
     @property
     def pretraining(self) -> bool:
-        """Whether the autoencoders are alone yet."""
-        return bool(self.run.progress.epoch < self.model.params_.pretrain)
+        """Whether the autoencoders are trained alone."""
+        return bool(self.run.progress.epoch < self.params.pretrain)
 
     def __call__(self, batch: Batch) -> torch.Tensor:
+        """Return the loss of a batch, with gradient."""
         X, Y = self.X[batch.rows], self.Y[batch.rows]
         candidates = self.sampler.draw(Y, batch.rng)
         zeros = Zeros.draw(X.shape[1], self.n_zeros, batch.rng)
@@ -58,8 +66,9 @@ class BatchObjective(Callback):
         zeros: Zeros,
         rng: np.random.Generator,
     ) -> torch.Tensor:
-        model, decoder = self.model, network.outputs.decoder
-        codes = network.inputs.encoder(drop_features(X, model.params_.keep, rng))
+        """Return loss (1) of one network."""
+        alpha, beta, decoder = self.params.alpha, self.params.beta, network.outputs.decoder
+        codes = network.inputs.encoder(drop_features(X, self.params.keep, rng))
         vectors = decoder.table.rows(candidates.labels)
         rows = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
@@ -68,19 +77,30 @@ class BatchObjective(Callback):
         if not self.pretraining:
             logits = decoder.activations(network.regressor(codes)) @ vectors.T
             loss = loss + binary_loss(logits, rows, columns, negative_weights=weights)
-        if model.params_.alpha > 0:
-            loss = loss + model.params_.alpha * network.inputs.loss(X, zeros, codes)
-        if model.params_.beta > 0:
+        if alpha > 0:
+            loss = loss + alpha * network.inputs.loss(X, zeros, codes)
+        if beta > 0:
             label_codes = network.outputs.encoder(unit_rows(Y))
             found = sigmoid_of(decoder.activations(label_codes) @ vectors.T)
-            loss = loss + model.params_.beta * label_reconstruction(found, rows, columns, weights)
+            loss = loss + beta * label_reconstruction(found, rows, columns, weights)
         return loss
 
 
 def label_reconstruction(
     found: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, weights: torch.Tensor
 ) -> torch.Tensor:
-    """|found - y|^2 of an average example; weights make the zeros of candidates stand for all."""
+    """Return |found - y|^2, averaged over examples.
+
+    Parameters
+    ----------
+    found : Tensor of shape (examples, candidates)
+        Reconstructed labels.
+    rows, columns : Tensors of shape (pairs,)
+        The cells where y is 1.
+    weights : Tensor of shape (candidates,)
+        Weights of the cells where y is 0. With one over the inclusion chance of a candidate, the
+        result estimates the loss over all labels.
+    """
     ones = found[rows, columns]
     zeros = (found.square() * weights).sum(1).sum() - (ones.square() * weights[columns]).sum()
     return (zeros + (1.0 - ones).square().sum()) / len(found)

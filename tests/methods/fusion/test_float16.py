@@ -1,11 +1,11 @@
-"""Narrow arrays: what comes back, and what it costs."""
+"""Arrays in 16 bits: which are narrowed, and what is restored."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from labelspace.methods.fusion.narrow import compact, widened
+from labelspace.methods.fusion.float16 import as_float32, to_float16
 
 RNG = np.random.default_rng(0)
 LONG = 5000
@@ -13,29 +13,29 @@ LONG = 5000
 
 @pytest.mark.parametrize("largest", [200, 60_000, 70_000, 2**31 - 1])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_whole_numbers_come_back_as_they_were(largest, dtype):
+def test_integers_are_restored_exactly(largest, dtype):
     given = RNG.integers(0, largest + 1, LONG).astype(dtype)
     given[0] = largest
-    found = widened(compact({"a.b": given}))
+    found = as_float32(to_float16({"a.b": given}))
     assert found["a.b"].dtype == dtype
     np.testing.assert_array_equal(found["a.b"], given)
 
 
-def test_floats_keep_three_digits_and_take_half_the_room():
+def test_floats_keep_three_digits_and_take_half_the_bytes():
     given = RNG.standard_normal(LONG).astype(np.float32)
-    kept = compact({"w": given})
-    found = widened(kept)["w"]
+    kept = to_float16({"w": given})
+    found = as_float32(kept)["w"]
     assert next(iter(kept.values())).nbytes == given.nbytes / 2
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, given, rtol=1e-3, atol=1e-7)
-    # A second time costs nothing: a model that is saved, loaded and saved stays the same.
-    np.testing.assert_array_equal(widened(compact({"w": found}))["w"], found)
+    # Nothing more is lost the second time: a model that is saved, loaded and saved is the same.
+    np.testing.assert_array_equal(as_float32(to_float16({"w": found}))["w"], found)
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        RNG.standard_normal(LONG),  # float64: somebody asked for the digits
+        RNG.standard_normal(LONG),  # float64 is chosen where digits matter
         np.full(LONG, 1e6, np.float32),
         np.full(LONG, -np.inf, np.float32),
         RNG.integers(-5, 5, LONG),
@@ -44,16 +44,16 @@ def test_floats_keep_three_digits_and_take_half_the_room():
         np.empty(0, np.float32),
     ],
 )
-def test_what_would_be_lost_is_left_alone(given):
-    kept = compact({"x": given})
+def test_arrays_that_would_lose_more_than_digits_are_not_narrowed(given):
+    kept = to_float16({"x": given})
     assert kept["x"] is given
-    assert widened(kept)["x"] is given
+    assert as_float32(kept)["x"] is given
 
 
 def test_arrays_of_full_precision_keep_their_floats():
     given = RNG.standard_normal(LONG).astype(np.float32)
     numbers = np.arange(LONG)
-    kept = compact({"0.points": given, "0.weights": given, "points": numbers}, ("points",))
+    kept = to_float16({"0.points": given, "0.weights": given, "points": numbers}, ("points",))
     assert kept["0.points"] is given
     assert kept["0.weights@float32"].dtype == np.float16
     assert kept["points@int64"].dtype == np.uint16

@@ -1,0 +1,212 @@
+"""The trained weights of GLaS: an encoder of examples and one vector and bias per label.
+
+    h(x)_l = s <phi(x), v_l> + b_l
+
+Every formula that combines the weights is here, with gradient for training and without for search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from labelspace._core.checks import are_numbers, expect
+from labelspace.components.training_counts import TrainingCounts
+from labelspace.nn.encoder import Encoder, times_scalar, unit, unit_array
+from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_tables import RowTable
+
+SCALE_LR = 0.01  # the scale is a number near 20: it needs larger steps than weights near 0
+DENSE_LR_DIVISOR = 5  # hidden layers are updated by every example: they need smaller steps
+MIN_NORM = 1e-12
+
+
+class LabelSpace:
+    """The space of examples and labels.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        phi.
+    table : RowTable
+        The label vectors v, as they are trained: of any length.
+    bias : Tensor of shape (labels,)
+        b; all 0, and without gradient, if labels have no prior.
+    scale : Tensor
+        s, a scalar.
+    unit_inputs, unit_labels : bool
+        Whether phi(x) and v are scaled to length 1.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        table: RowTable,
+        bias: torch.Tensor,
+        scale: torch.Tensor,
+        *,
+        unit_inputs: bool,
+        unit_labels: bool,
+    ) -> None:
+        self.encoder, self.table, self.bias, self.scale = encoder, table, bias, scale
+        self.unit_inputs, self.unit_labels = unit_inputs, unit_labels
+
+    @classmethod
+    def fresh(
+        cls, X: csr_matrix, Y: csr_matrix, counts: TrainingCounts, params: SimpleNamespace
+    ) -> LabelSpace:
+        """Return the initial space for these training data and parameters."""
+        rng = np.random.default_rng([params.seed, X.shape[1]])
+        encoder = Encoder.fresh(
+            *(X.shape[1], (*params.hidden, params.dim), rng),
+            row_lr_scale=counts.row_lr_scale(params.feature_damping),
+        )
+        points = unit_array(encoder.encode(X)) if params.init == "centroid" else None
+        table = RowTable(initial_vectors(Y, points, params.dim, rng))
+        bias = counts.log_odds() if params.prior else np.zeros(Y.shape[1], np.float32)
+        return cls(
+            encoder,
+            table,
+            torch.from_numpy(bias).requires_grad_(params.prior),
+            torch.tensor(float(params.scale), requires_grad=True),
+            unit_inputs=params.unit_inputs,
+            unit_labels=params.unit_labels,
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        n_features: int,
+        n_labels: int,
+        params: SimpleNamespace,
+    ) -> LabelSpace:
+        """Return a space for prediction; raise ModelFormatError if the arrays do not fit.
+
+        The arrays are those of `arrays`, and may be read-only memory maps.
+        """
+        encoder = Encoder.restore(arrays, n_features)
+        fits = (
+            are_numbers(arrays["labels"], n_labels, encoder.dim)
+            and are_numbers(arrays["bias"], n_labels)
+            and arrays["scale"].size == 1
+        )
+        expect(fits, "the vectors of the labels do not fit the encoder")
+        return cls(
+            encoder,
+            RowTable.frozen(arrays["labels"]),
+            torch.from_numpy(np.array(arrays["bias"])),
+            torch.from_numpy(np.array(arrays["scale"])),
+            unit_inputs=params.unit_inputs,
+            unit_labels=params.unit_labels,
+        )
+
+    # With gradient, for training.
+
+    def points(self, X: csr_matrix) -> torch.Tensor:
+        """Return phi(x) of a batch."""
+        z = self.encoder(X)
+        return unit(z) if self.unit_inputs else z
+
+    def vectors(self, labels: np.ndarray) -> torch.Tensor:
+        """Return the vectors of these labels."""
+        rows = self.table.rows(labels)
+        return unit(rows) if self.unit_labels else rows
+
+    def logits(self, z: torch.Tensor, vectors: torch.Tensor, labels: np.ndarray) -> torch.Tensor:
+        """Return h(x)_l of points and of labels with these vectors, (points, labels)."""
+        logits = times_scalar(self.scale, z @ vectors.T)
+        if self.bias.requires_grad:
+            logits = logits + self.bias[torch.from_numpy(labels)]
+        return logits
+
+    # Without gradient, for search.
+
+    def embed(self, X: csr_matrix) -> np.ndarray:
+        """Return phi(x) of each row, (n, dim)."""
+        z = self.encoder.encode(X)
+        return unit_array(z) if self.unit_inputs else z
+
+    @property
+    def label_vectors(self) -> np.ndarray:
+        """The vectors of all labels, (labels, dim)."""
+        return unit_array(self.table.weight) if self.unit_labels else self.table.weight
+
+    @cached_property
+    def label_norms(self) -> np.ndarray:
+        """The lengths of the label vectors as they are trained; to be read after training."""
+        weight = self.table.weight
+        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", weight, weight)), MIN_NORM))
+
+    def queries(self, X: csr_matrix) -> np.ndarray:
+        """Return each row as a query of `search_vectors`, (n, dim + 1)."""
+        return as_queries(self.embed(X))
+
+    def search_vectors(self) -> np.ndarray:
+        """Return s v_l with b_l appended: the inner product with a query is h(x)_l."""
+        bias = self.bias.detach().numpy()[:, None]
+        scaled = np.float32(self.scale.item()) * self.label_vectors
+        return np.ascontiguousarray(np.hstack([scaled, bias]), np.float32)
+
+    # What the trainer and the store read.
+
+    def optimiser(self, lr: float) -> OptimiserGroup:
+        """Return Adam for all weights, by rows for the tables of which a batch uses few."""
+        tables = {"encoder": (self.encoder.input_layer, lr), "labels": (self.table, lr)}
+        dense = [
+            {"params": [self.scale], "lr": SCALE_LR},
+            {"params": self.encoder.dense_parameters(), "lr": lr / DENSE_LR_DIVISOR},
+        ]
+        if self.bias.requires_grad:
+            dense.append({"params": [self.bias], "lr": lr})
+        adam = torch.optim.Adam([group for group in dense if group["params"]])
+        return OptimiserGroup({"rows": RowOptimiser(tables), "dense": TorchOptimiser(adam)})
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return all weights by name, sharing memory, for the Trainer."""
+        return {
+            **self.encoder.tensors(),
+            "labels": torch.from_numpy(self.table.weight),
+            "bias": self.bias,
+            "scale": self.scale,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all weights by name, for `restore`."""
+        return {
+            **self.encoder.arrays(),
+            "labels": self.table.weight,
+            "bias": self.bias.detach().numpy(),
+            "scale": self.scale.detach().numpy(),
+        }
+
+
+def initial_vectors(
+    Y: csr_matrix, points: np.ndarray | None, dim: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return a unit vector per label: the centroid of its examples, or random if it has none.
+
+    Parameters
+    ----------
+    Y : csr_matrix of shape (n, labels)
+    points : ndarray of shape (n, dim), optional
+        The examples, of length 1. If None, all vectors are random.
+    dim : int
+    rng : numpy.random.Generator
+    """
+    vectors = unit_array(rng.standard_normal((Y.shape[1], dim), np.float32))
+    if points is not None:
+        centroids = np.asarray(Y.T @ points, np.float32)
+        found = np.abs(centroids).max(axis=1) > 0
+        vectors[found] = unit_array(centroids[found])
+    return vectors
+
+
+def as_queries(z: np.ndarray) -> np.ndarray:
+    """Return points with a one appended, which multiplies the biases of the labels."""
+    return np.hstack([z, np.ones((len(z), 1), np.float32)])
