@@ -10,25 +10,22 @@ rows. Writes benchmarks/results/metrics.json and metrics.md.
 from __future__ import annotations
 
 import argparse
-import json
-import time
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from kept import best_seconds, markdown_table, provenance, write
 from labelspace.labels.propensity import inverse_propensities
 from labelspace.metrics.ranking import evaluate
 from labelspace.ranking import Ranking
 
-RESULTS = Path(__file__).parent / "results"
 K = 5
 NAPKINXC_ROWS = 10_000
 
 
 def random_labels(n_rows: int, n_labels: int, rng: np.random.Generator) -> csr_matrix:
-    """K draws a row, popular labels more often; draws that repeat within a row fall together."""
+    """Draw K labels per row, popular ones more often; a label drawn twice counts once."""
     columns = (n_labels * rng.random(n_rows * K) ** 3).astype(np.int32)
     indptr = np.arange(0, n_rows * K + 1, K)
     matrix = csr_matrix((np.ones(len(columns), np.float32), columns, indptr), (n_rows, n_labels))
@@ -38,7 +35,7 @@ def random_labels(n_rows: int, n_labels: int, rng: np.random.Generator) -> csr_m
 
 
 def random_ranking(truth: csr_matrix, rng: np.random.Generator) -> Ranking:
-    """Each row's first true label among K - 1 labels that lie apart from one another."""
+    """Return rankings of each row's first true label and K - 1 others, in random order."""
     n_rows, n_labels = truth.shape
     first = truth.indices[truth.indptr[:-1]].astype(np.int64)
     labels = (first[:, None] + np.arange(K) * (n_labels // K)) % n_labels
@@ -46,17 +43,8 @@ def random_ranking(truth: csr_matrix, rng: np.random.Generator) -> Ranking:
     return Ranking(rng.permuted(labels, axis=1), scores)
 
 
-def best_seconds(action: Callable[[], object], repeats: int = 3) -> float:
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
 def napkinxc_seconds(ranking: Ranking, truth: csr_matrix, train: csr_matrix) -> float | None:
-    """napkinXC's time for the same metrics without F1; None where it is not installed."""
+    """Return napkinXC's time for the same metrics without F1; None if it is not installed."""
     try:
         from napkinxc import metrics
     except ImportError:
@@ -74,13 +62,15 @@ def napkinxc_seconds(ranking: Ranking, truth: csr_matrix, train: csr_matrix) -> 
     return best_seconds(measure, repeats=1)
 
 
-def run(n_rows: int, n_labels: int) -> dict[str, float]:
+def run(n_rows: int, n_labels: int) -> dict[str, Any]:
+    """Measure both, on the same random data."""
     rng = np.random.default_rng(0)
     truth, train = (random_labels(n_rows, n_labels, rng) for _ in range(2))
     ranking = random_ranking(truth, rng)
     some = slice(0, min(n_rows, NAPKINXC_ROWS))
     peer = napkinxc_seconds(ranking.take(some), truth[some], train)
-    found = {
+    found: dict[str, Any] = {
+        **provenance(),
         "rows": n_rows,
         "labels": n_labels,
         "seconds": best_seconds(
@@ -96,26 +86,25 @@ def run(n_rows: int, n_labels: int) -> dict[str, float]:
     return found
 
 
-def report(found: dict[str, float]) -> str:
-    lines = [
-        "# Metrics",
-        "",
-        f"{found['rows']:,} test rows x {K} predictions, {found['labels']:,} labels.",
-        "",
-        "| what | seconds |",
-        "|---|---|",
-        f"| all metrics | {found['seconds']:.2f} |",
-        f"| all metrics, also by head, torso and tail | {found['seconds_with_bands']:.2f} |",
-        f"| all metrics, per million rows | {found['seconds_per_million']:.2f} |",
-    ]
+def report(found: dict[str, Any]) -> str:
+    """Return the figures as Markdown."""
+    shown = {
+        "all metrics": "seconds",
+        "all metrics, also by head, torso and tail": "seconds_with_bands",
+        "all metrics, per million rows": "seconds_per_million",
+        "napkinXC's, per million rows": "napkinxc_seconds_per_million",
+    }
+    rows = [(name, f"{found[key]:.2f}") for name, key in shown.items() if key in found]
+    text = (
+        f"# Metrics\n\n{found['rows']:,} test rows x {K} predictions, {found['labels']:,} labels.\n"
+        f"\n{markdown_table(['what', 'seconds'], rows)}"
+    )
     if "ratio" in found:
-        lines += [
-            f"| napkinXC's, per million rows | {found['napkinxc_seconds_per_million']:.2f} |",
-            "",
-            f"napkinXC was timed on {found['napkinxc_rows']:,} rows; "
-            f"it takes {found['ratio']:.1f} times as long.",
-        ]
-    return "\n".join(lines) + "\n"
+        text += (
+            f"\nnapkinXC was timed on {found['napkinxc_rows']:,} rows; "
+            f"it takes {found['ratio']:.1f} times as long.\n"
+        )
+    return text
 
 
 def main() -> None:
@@ -124,9 +113,7 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=670_000)
     options = parser.parse_args()
     found = run(options.rows, options.labels)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "metrics.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    (RESULTS / "metrics.md").write_text(report(found), encoding="utf-8")
+    write("metrics", found, report(found))
     print(report(found))
 
 

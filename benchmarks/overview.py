@@ -4,7 +4,8 @@
 
 Each FOLDER holds train and test files; without one, the generated shop of `make demo` is used. All
 systems of a set run in turn, on the same features. Figures are written to results/overview.json and
-to the README beside this file; sets that are not given keep their rows.
+to the README beside this file; sets that are not given keep their rows, with the date and the
+commit of their own measurement.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kept import Row, keep, kept
+from kept import Row, keep, kept, markdown_table
 from labelspace.comparison.compare import Entrant, compare, entrants, raise_if_failed
 from labelspace.data import read_split
 from labelspace.datasets.products import write_catalogue
@@ -33,16 +34,17 @@ def measure(folder: Path, methods: list[str], peers: list[str]) -> None:
     if "fusion" in methods:
         field.append(FOR_RARE_LABELS)
     report = compare(train, test, field, on_result=raise_if_failed)
-    rows = [row_of(folder.name, entrant) for entrant in report["entrants"]]
-    keep("overview", rows, ("set", "entrant"))
+    rows = [row_of(folder.name, system) for system in report["entrants"]]
+    keep("overview", rows, ("set", "system"))
     write_readme(kept("overview"), report["machine"])
 
 
-def row_of(name: str, entrant: dict[str, Any]) -> Row:
-    rare = entrant["kind"] == "method" and entrant["params"].get("objective") == "psp"
-    shown = f"{entrant['name']}, objective=psp" if rare else entrant["name"]
-    figures = {key: entrant[key] for key in (*METRICS, *COSTS) if key in entrant}
-    return {"set": name, "entrant": shown, **figures}
+def row_of(name: str, system: dict[str, Any]) -> Row:
+    """Return the row of a system on a set."""
+    rare = system["kind"] == "method" and system["params"].get("objective") == "psp"
+    shown = f"{system['name']}, objective=psp" if rare else system["name"]
+    figures = {key: system[key] for key in (*METRICS, *COSTS) if key in system}
+    return {"set": name, "system": shown, **figures}
 
 
 def write_readme(rows: list[Row], machine: dict[str, Any]) -> None:
@@ -51,20 +53,22 @@ def write_readme(rows: list[Row], machine: dict[str, Any]) -> None:
     _, _, after = rest.partition(END)
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     where = (
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
+        f"Last run: {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
         f"Python {machine['python']}; {versions}.\n"
     )
     README.write_text(before + BEGIN + where + "\n" + table(rows) + END + after, encoding="utf-8")
 
 
 def table(rows: list[Row]) -> str:
-    head = ("set", "entrant", *METRICS, *COSTS)
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    """Return the rows as a Markdown table; rows stored before they had dates have none."""
+    dated = [key for key in ("date", "commit") if any(key in row for row in rows)]
+    cells = []
     for row in sorted(rows, key=lambda row: row["set"]):
         accuracy = [f"{row[key]:.2f}" if key in row else "" for key in METRICS]
-        costs = [f"{row[key]:.3g}" for key in COSTS]
-        lines.append("| " + " | ".join((row["set"], row["entrant"], *accuracy, *costs)) + " |")
-    return "\n".join(lines) + "\n"
+        costs = [f"{row[key]:.3g}" if row[key] < 1000 else f"{row[key]:.0f}" for key in COSTS]
+        origin = [row.get(key, "") for key in dated]
+        cells.append([row["set"], row["system"], *accuracy, *costs, *origin])
+    return markdown_table(["set", "system", *METRICS, *COSTS, *dated], cells)
 
 
 def main() -> None:

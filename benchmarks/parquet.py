@@ -35,7 +35,7 @@ REPEATS = 5
 def random_lists(
     n_rows: int, n_columns: int, per_row: int, rng: np.random.Generator
 ) -> pa.ListArray:
-    """Lists of sorted distinct numbers below `n_columns`, small ones more often."""
+    """Draw lists of sorted distinct numbers below `n_columns`, small ones more often."""
     draws = (n_columns * rng.random((n_rows, per_row)) ** 2).astype(np.int32)
     draws.sort(axis=1)
     fresh = np.ones(draws.shape, dtype=bool)
@@ -45,7 +45,7 @@ def random_lists(
 
 
 def number_table(n_rows: int) -> pa.Table:
-    """Sparse features and label numbers, all as lists."""
+    """Return a table of sparse features and label numbers, all as lists."""
     rng = np.random.default_rng(0)
     indices = random_lists(n_rows, N_FEATURES, FEATURES_PER_ROW, rng)
     values = rng.random(len(indices.values), dtype=np.float32)
@@ -58,12 +58,12 @@ def number_table(n_rows: int) -> pa.Table:
 
 
 def name_table(n_rows: int) -> pa.Table:
-    """Products: id, title, label names, category path and brand."""
+    """Return a table of products: id, title, label names, category path and brand."""
     return pa.Table.from_pylist(list(islice(product_records(n_rows), n_rows)))
 
 
 def dense_table(n_rows: int) -> pa.Table:
-    """Twenty numeric columns, some values missing, and one label column."""
+    """Return a table of twenty numeric columns with missing values, and one label column."""
     rng = np.random.default_rng(0)
     columns = {
         f"x{i}": pa.array(rng.standard_normal(n_rows), mask=rng.random(n_rows) < 0.05)
@@ -102,7 +102,7 @@ def seconds(action: Callable[[], Dataset]) -> tuple[float, Dataset]:
 
 
 def require_equal(one: Dataset, other: Dataset) -> None:
-    """Both ways must give the same arrays, texts and names."""
+    """Raise unless both data sets have the same arrays, texts and names."""
     pairs = [(one.labels, other.labels)]
     if isinstance(one.features, csr_matrix):
         pairs.append((one.features, other.features))
@@ -117,6 +117,7 @@ def require_equal(one: Dataset, other: Dataset) -> None:
 
 
 def measure(name: str, n_rows: int, folder: Path) -> Row:
+    """Measure one kind of table."""
     make, columns = CASES[name]
     path = folder / "table.parquet"
     pq.write_table(make(n_rows), path)

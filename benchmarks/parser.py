@@ -15,17 +15,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from kept import best_seconds, markdown_table, provenance, write
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats.xc import read_svmlight, read_xc, write_xc
 
-RESULTS = Path(__file__).parent / "results"
 N_FEATURES, N_LABELS = 135_909, 13_330
 FEATURES_PER_ROW, LABELS_PER_ROW = 76, 5
 ROWS_AT_A_TIME = 20_000
@@ -68,15 +68,6 @@ def array_bytes(dataset: Dataset) -> int:
     return sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in matrices)
 
 
-def best_seconds(action: Callable[[], object], repeats: int = 3) -> float:
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
 def kilobytes(field: str) -> int:
     """Read a field of /proc/self/status (Linux); a child process inherits ru_maxrss."""
     status = Path("/proc/self/status").read_text()
@@ -94,13 +85,15 @@ def measure_memory(kind: str, small: Path, path: Path) -> None:
 
 
 def memory_of(kind: str, small: Path, path: Path) -> dict[str, float]:
+    """Return what `measure_memory` prints in a new process, and the ratio."""
     command = [sys.executable, __file__, "--memory", kind, str(small), str(path)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    sizes: dict[str, float] = json.loads(answer)
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    sizes: dict[str, float] = json.loads(printed)
     return {**sizes, "peak_over_arrays": round(sizes["peak_bytes"] / sizes["array_bytes"], 2)}
 
 
-def measure(n_rows: int) -> dict[str, object]:
+def measure(n_rows: int) -> dict[str, Any]:
+    """Measure speed and memory of the readers on the same random data."""
     from sklearn.datasets import load_svmlight_file
 
     with tempfile.TemporaryDirectory() as folder:
@@ -113,6 +106,7 @@ def measure(n_rows: int) -> dict[str, object]:
         seconds = {kind: best_seconds(lambda k=kind: READERS[k](files[k])) for kind in READERS}
         peer = best_seconds(lambda: load_svmlight_file(str(files["svmlight"]), multilabel=True), 1)
         return {
+            **provenance(),
             "rows": n_rows,
             "megabytes": round(megabytes, 1),
             "cores": os.cpu_count(),
@@ -125,21 +119,19 @@ def measure(n_rows: int) -> dict[str, object]:
         }
 
 
-def as_markdown(result: dict[str, object]) -> str:
-    lines = [
-        "# Parsing sparse text",
-        "",
-        f"{result['rows']} rows, {result['megabytes']} MB of text, {result['cores']} cores; "
-        "`python benchmarks/parser.py`.",
-        "",
-        "| reader | MB/s | times scikit-learn | peak memory / arrays |",
-        "|---|---|---|---|",
-    ]
+def as_markdown(result: dict[str, Any]) -> str:
+    """Return the figures as Markdown."""
+    rows = []
     for name, speed in result["megabytes_per_second"].items():
         ratio = result["times_sklearn"].get(name, 1)
         memory = result["memory"].get(name, {}).get("peak_over_arrays", "")
-        lines.append(f"| {name} | {speed} | {ratio} | {memory} |")
-    return "\n".join(lines) + "\n"
+        rows.append([name, str(speed), str(ratio), str(memory)])
+    head = ["reader", "MB/s", "times scikit-learn", "peak memory / arrays"]
+    return (
+        "# Parsing sparse text\n\n"
+        f"{result['rows']} rows, {result['megabytes']} MB of text, {result['cores']} cores; "
+        f"`python benchmarks/parser.py`.\n\n{markdown_table(head, rows)}"
+    )
 
 
 def main() -> None:
@@ -151,9 +143,7 @@ def main() -> None:
         kind, small, path = arguments.memory
         return measure_memory(kind, Path(small), Path(path))
     result = measure(arguments.rows)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "parser.json").write_text(json.dumps(result, indent=2) + "\n")
-    (RESULTS / "parser.md").write_text(as_markdown(result))
+    write("parser", result, as_markdown(result))
     print(as_markdown(result))
     return None
 

@@ -11,19 +11,17 @@ was not tuned on. Writes benchmarks/results/search.json and search.md.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
 
+from kept import kept, markdown_table, provenance, write
 from labelspace._core.threads import cores
 from labelspace.search.build import build_index, restore_index
 
-RESULTS = Path(__file__).parent / "results"
 K = 5
 LABELS_PER_CLUSTER = 20
 TIMED = 200
@@ -39,20 +37,20 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 
 def catalogue(n_labels: int, dim: int, rng: np.random.Generator) -> np.ndarray:
-    """Labels around random centres: the cosine of a label with its centre is about 0.7."""
+    """Draw labels around random centres: a label's cosine with its centre is about 0.7."""
     centres = directions(n_labels // LABELS_PER_CLUSTER, dim, rng)
     chosen = rng.integers(len(centres), size=n_labels)
     return unit(centres[chosen] + directions(n_labels, dim, rng))
 
 
 def near_labels(vectors: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Queries whose cosine with some label is about 0.8."""
+    """Draw queries whose cosine with some label is about 0.8."""
     chosen = vectors[rng.integers(len(vectors), size=count)]
     return unit(chosen + np.float32(0.7) * directions(count, vectors.shape[1], rng))
 
 
 def milliseconds(search: Callable[[np.ndarray], object], queries: np.ndarray) -> dict[str, float]:
-    """Median and 99th percentile of single queries."""
+    """Return the median and the 99th percentile over single queries."""
     for row in range(5):
         search(queries[row : row + 1])
     spent = []
@@ -65,6 +63,8 @@ def milliseconds(search: Callable[[np.ndarray], object], queries: np.ndarray) ->
 
 
 def exact_times(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str, float]]:
+    """Return the times of each exact search."""
+
     def by_numpy(query: np.ndarray) -> np.ndarray:
         scores = vectors @ query[0]
         best = np.argpartition(scores, -K)[-K:]
@@ -85,6 +85,7 @@ def exact_times(vectors: np.ndarray, queries: np.ndarray) -> dict[str, dict[str,
 
 
 def run(n_labels: int, dim: int, kind: str) -> dict[str, Any]:
+    """Measure approximate and exact search at one size."""
     rng = np.random.default_rng(0)
     vectors = catalogue(n_labels, dim, rng)
     tuning, measured = (near_labels(vectors, MEASURED, rng) for _ in range(2))
@@ -117,23 +118,16 @@ def run(n_labels: int, dim: int, kind: str) -> dict[str, Any]:
         "vector_bytes": vectors.nbytes,
         "index_bytes": sum(array.nbytes for array in state.values()),
         "settings": index.settings,
+        **provenance(),
     }
 
 
 def report(runs: list[dict[str, Any]]) -> str:
-    lines = [
-        "# Search over labels",
-        "",
-        f"Best {K} labels, one query at a time, median milliseconds; `batch` is per query of one",
-        f"batch of {MEASURED:,} on {cores()} cores. `saved` is the index on disk, `vectors` what it"
-        " searches.",
-        "",
-        "| kind | labels x dim | exact | found | p99 | ratio | recall@5 | batch | build s | load s"
-        " | saved MB | vectors MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for run in runs:
-        cells = [
+    """Return the figures as Markdown."""
+    head = ["kind", "labels x dim", "exact", "found", "p99", "ratio", "recall@5", "batch"]
+    head += ["build s", "load s", "saved MB", "vectors MB", "date", "commit"]
+    rows = [
+        [
             run["kind"],
             f"{run['labels']:,} x {run['dim']}",
             f"{run['best_exact_ms']:.2f}",
@@ -146,12 +140,20 @@ def report(runs: list[dict[str, Any]]) -> str:
             f"{run['load_seconds']:.2f}",
             f"{run['index_bytes'] / 1e6:.1f}",
             f"{run['vector_bytes'] / 1e6:.1f}",
+            run.get("date", ""),
+            run.get("commit", ""),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        for run in runs
+    ]
+    text = (
+        f"# Search over labels\n\nBest {K} labels, one query at a time, median milliseconds; "
+        f"`batch` is per query of one\nbatch of {MEASURED:,} on {cores()} cores. `saved` is the "
+        f"index on disk, `vectors` what it searches.\n\n{markdown_table(head, rows)}"
+    )
     for run in runs:
         parts = (f"{name} {times['p50']:.2f}" for name, times in run["exact_ms"].items())
-        lines += ["", f"Exact at {run['labels']:,} x {run['dim']}: {'; '.join(parts)} ms."]
-    return "\n".join(lines) + "\n"
+        text += f"\nExact at {run['labels']:,} x {run['dim']}: {'; '.join(parts)} ms.\n"
+    return text
 
 
 def main() -> None:
@@ -160,15 +162,12 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--kind", default="quantised", choices=["quantised", "projected"])
     options = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / "search.json"
-    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    runs = kept("search")
     for count in options.labels:  # other sizes measured before stay
         this = {"kind": options.kind, "labels": count, "dim": options.dim}
         runs = [old for old in runs if {name: old[name] for name in this} != this]
         runs.append(run(count, options.dim, options.kind))
-    path.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
-    (RESULTS / "search.md").write_text(report(runs), encoding="utf-8")
+    write("search", runs, report(runs))
     print(report(runs))
 
 

@@ -37,7 +37,7 @@ def main() -> None:
         *("--methods", "most-common,knn,fusion", "--html", str(DEMO / "report.html")),
     )
     print(f"""
-Done. Look at {DEMO / "report.html"} in a browser. What to try next:
+Done. Open {DEMO / "report.html"} in a browser. What to try next:
   labelspace train YOUR.jsonl --out model/       lines of {{"text": ..., "labels": [...]}}
   labelspace compare --train A --test B --methods fusion --peers omikuji,napkinxc
   labelspace methods fusion                      the parameters of a method

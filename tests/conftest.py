@@ -12,7 +12,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture
 def shared_data() -> Callable[[str], Path]:
-    """The folder of a real data set; the test is skipped where it is not at hand."""
+    """Return the folder of a real data set; skip the test where there is none."""
 
     def find(name: str) -> Path:
         folder = SHARED / name

@@ -31,7 +31,7 @@ def blocks_of_code(text):
     return "\n".join([*fenced, *indented]).replace("\\\n", " ")
 
 
-def test_the_python_of_the_readme_prints_what_it_says(tmp_path, monkeypatch):
+def test_the_python_of_the_readme_prints_what_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = PYTHON.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert blocks

@@ -56,7 +56,7 @@ def test_a_class_that_needs_torch_names_the_extra():
     assert "pip install 'labelspace[neural]'" in done.stderr
 
 
-def test_fusion_without_torch_says_what_it_leaves_out():
+def test_fusion_without_torch_reports_what_it_leaves_out():
     done = run(
         "rows = [{'text': f'red apple {i}', 'labels': ['fruit' if i % 2 else 'food']} "
         "for i in range(40)]; print(ls.train(rows).tag('red apple')[0].name)"

@@ -25,7 +25,7 @@ class DataError(LabelspaceError):
     Parameters
     ----------
     message : str
-        What is wrong, and how to mend it.
+        The problem and its fix.
     path : str or Path, optional
         The file.
     line, column : int, optional

@@ -90,7 +90,7 @@ class Ranking:
 
     @property
     def k(self) -> int:
-        """The number of labels per example, padding included."""
+        """Return the number of labels per example, padding included."""
         return int(self.labels.shape[1])
 
     def take(self, rows: np.ndarray) -> Ranking:

@@ -27,7 +27,7 @@ def solve_all(X, Y, **settings):
 
 
 def liblinear(X, y, loss, C=1.0):
-    """Weights with the bias's last."""
+    """Return LIBLINEAR's weights, that of the bias last."""
     shared = {"C": C, "random_state": 0}
     if loss == "squared_hinge":
         model = LinearSVC(dual=True, loss=loss, tol=1e-7, max_iter=100_000, **shared)
@@ -38,7 +38,7 @@ def liblinear(X, y, loss, C=1.0):
 
 
 def some_tasks(Y, seed=0):
-    """Every label on about half of the examples, in a shuffled order."""
+    """Return each label as a task on about half of the examples, in a shuffled order."""
     rng = np.random.default_rng(seed)
     rows = [
         rng.permutation(np.flatnonzero(rng.random(Y.shape[0]) < 0.5)) for _ in range(Y.shape[1])
@@ -163,9 +163,9 @@ def test_rows_without_features_do_no_harm():
 
 def test_progress_counts_every_task():
     X, Y = problem(labels=50)
-    told = []
-    solve_all(X, Y, progress=told.append)
-    assert sum(told) == 50
+    reported = []
+    solve_all(X, Y, progress=reported.append)
+    assert sum(reported) == 50
 
 
 def test_a_row_that_is_not_there_is_refused():

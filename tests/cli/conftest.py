@@ -16,7 +16,7 @@ WORDS = {
 
 
 def records(n):
-    """Short texts of which each word belongs to one label."""
+    """Return short texts in which each word belongs to one label."""
     kinds = list(WORDS)
     for i in range(n):
         chosen = [kinds[i % 3]] + ([kinds[(i + 1) % 3]] if i % 4 == 0 else [])
@@ -34,7 +34,7 @@ def shop(tmp_path):
 
 @pytest.fixture
 def labelspace():
-    """A real process: labelspace(*arguments) -> CompletedProcess."""
+    """Run the command in a new process: labelspace(*arguments) -> CompletedProcess."""
 
     def run(*arguments, **kwargs):
         command = [sys.executable, "-m", "labelspace", *map(str, arguments)]
@@ -45,7 +45,7 @@ def labelspace():
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """In this process, for speed: command(*arguments) -> (exit code, stdout, stderr)."""
+    """Run it in this process, for speed: command(*arguments) -> (exit code, stdout, stderr)."""
     from labelspace.cli import main
 
     def run(*arguments):

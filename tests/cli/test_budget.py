@@ -30,7 +30,7 @@ def test_a_model_is_trained_within_a_budget(shop, command):
     assert '"budget": 1.0' in (out / "model.json").read_text()
 
 
-def test_a_method_without_a_budget_says_so(shop, command):
+def test_a_method_without_a_budget_is_an_error(shop, command):
     code, _, said = command(
         "train", shop / "train.jsonl", "--method", "knn", "--budget", "1m", "--out", shop / "m"
     )

@@ -215,7 +215,7 @@ def test_update_keeps_the_meaning_of_columns_and_adds_edges(catalogue, command):
     assert "'L0', 'L1'" in err
 
 
-def test_update_drops_a_threshold_and_says_so(shop, command):
+def test_update_drops_a_threshold_with_a_warning(shop, command):
     settings = [
         word for pair in ("dim=8", "epochs=2", "feature_damping=0") for word in ("--set", pair)
     ]

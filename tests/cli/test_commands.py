@@ -127,7 +127,7 @@ def test_json_everywhere(shop, model, command):
         (("--frobnicate",), "--frobnicate"),
     ],
 )
-def test_wrong_calls_exit_with_2_and_say_why(shop, command, arguments, said):
+def test_wrong_calls_exit_with_2_and_a_reason(shop, command, arguments, said):
     code, _, err = command("train", shop / "train.jsonl", "--out", shop / "m", *arguments)
     assert code == 2
     assert said in err

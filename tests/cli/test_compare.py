@@ -38,7 +38,7 @@ def compare(shop, command):
 
 @pytest.fixture
 def report():
-    """A report with long names and figures, as `compare` makes it."""
+    """Return a report with long names and figures, as `compare` makes it."""
     metrics = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
     costs = ("train_s", "batch_ms", "one_ms_p50", "one_ms_p99", "model_mb", "peak_mb")
     names = ("hierarchicalxc", "omikuji", "omikuji-bonsai")

@@ -16,7 +16,7 @@ NAMES = ["plain", "two\u2028lines", 'a "quote"', "line\nbreak", '"', "end\r", "n
 
 @pytest.fixture
 def numbered(tmp_path):
-    """A data set with awkward names and a hierarchy, as Parquet."""
+    """Write a data set with awkward names and a hierarchy as Parquet."""
     rng = np.random.default_rng(0)
     labels = csr_matrix(np.eye(len(NAMES), dtype=np.float32)[np.arange(70) % len(NAMES)])
     features = labels.toarray() + rng.random((70, len(NAMES))).astype(np.float32) / 10

@@ -86,7 +86,7 @@ METHODS = {
 
 @pytest.fixture
 def train(tmp_path, command, monkeypatch):
-    """In this process: train(method, name, *arguments, stop=...) -> (exit code, stderr)."""
+    """Train in this process: train(method, name, *arguments, stop=...) -> (exit code, stderr)."""
     X, Y = planted(300, n_features=120, n_labels=60)
     write_xc(Dataset(labels=Y, features=X), tmp_path / "data.txt")
 

@@ -66,7 +66,7 @@ def test_another_ending_is_refused_before_anything_is_read(shop, command):
     assert ".html or .png" in said
 
 
-def test_a_model_without_a_space_says_so(shop, command):
+def test_a_model_without_a_space_is_an_error(shop, command):
     command("train", shop / "train.jsonl", "--method", "knn", "--out", shop / "knn")
     code, _, said = command("map", shop / "knn", "--out", shop / "map.html")
     assert code == 1

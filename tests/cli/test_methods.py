@@ -1,4 +1,4 @@
-"""`labelspace methods` says what each method needs and can do."""
+"""`labelspace methods` lists what each method needs and can do."""
 
 from __future__ import annotations
 

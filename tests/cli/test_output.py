@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelspace._core.plain import plain
-from labelspace.cli.output import Figure, print_facts, print_json, print_table, say
+from labelspace.cli.output import Figure, print_json, print_mapping, print_message, print_table
 
 HOSTILE = (
     "[/b] [red]x[/red] \x1b]0;title\x07\x1b[2J\x9b31m\x7f a\u2028b\u202ec\n\r\t [link=http://x]"
@@ -22,7 +22,7 @@ SHOWN = (
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Standard output as a terminal of 80 columns, without colours."""
+    """Make standard output a terminal of 80 columns, without colours."""
     for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80"), ("TERM", "dumb")):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -52,14 +52,14 @@ def test_plain_text_is_one_line_that_can_be_written(text):
 
 def test_names_from_data_do_not_act_in_tables(capsys):
     print_table((HOSTILE, "number"), [(HOSTILE, 1.5)], HOSTILE)
-    print_facts({HOSTILE: [{HOSTILE: HOSTILE}]}, HOSTILE)
+    print_mapping({HOSTILE: [{HOSTILE: HOSTILE}]}, HOSTILE)
     out = capsys.readouterr().out
     assert out.count(SHOWN) == 7
     assert not acting(out)
 
 
 def test_names_from_data_do_not_act_in_messages_and_warnings(capsys, command, tmp_path):
-    say(HOSTILE)
+    print_message(HOSTILE)
     assert capsys.readouterr().err == SHOWN + "\n"
     code, _, err = command("info", tmp_path / HOSTILE.replace("/", ""))
     assert code == 1
@@ -146,7 +146,7 @@ def test_columns_fit_or_are_as_narrow_as_they_may_be(sizes, numeric, width):
 
 def test_a_pipe_gets_whole_lines(capsys):
     print_table(("name", "what it does"), [("x" * 150, "word " * 60)], "title " * 50)
-    print_facts({"name": "y" * 300})
+    print_mapping({"name": "y" * 300})
     lines = capsys.readouterr().out.splitlines()
     assert any("x" * 150 in line and line.count("word") == 60 for line in lines)
     assert lines[0].count("title") == 50
@@ -154,7 +154,7 @@ def test_a_pipe_gets_whole_lines(capsys):
 
 
 def test_facts_are_lines_without_brackets_and_quotes(capsys):
-    print_facts({"members": [{"name": "knn", "weights": [0.5, 1]}], "none": None, "yes": True,
+    print_mapping({"members": [{"name": "knn", "weights": [0.5, 1]}], "none": None, "yes": True,
                  "tail_offset": [None, None], "nested": {"a": {"b": "c"}}})  # fmt: skip
     out = capsys.readouterr().out
     for text in ("name knn, weights 0.50, 1", "none, none", "a: b c", "yes"):

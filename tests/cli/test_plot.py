@@ -88,7 +88,7 @@ def test_members_are_drawn_each_on_its_own(shop, command):
     assert "<caption>glas</caption>" in page
 
 
-def test_members_of_one_name_and_learners_in_a_row_are_told_apart():
+def test_members_of_one_name_and_learners_in_a_row_are_distinguished():
     pytest.importorskip("matplotlib")
     from labelspace.plots.curves import _curves
 
@@ -127,7 +127,7 @@ def test_the_history_is_part_of_the_model_and_survives_an_update(shop, command):
     assert load(shop / "m").history == kept
 
 
-def test_a_method_without_epochs_says_so(shop, command):
+def test_a_method_without_epochs_is_reported(shop, command):
     method = ("--method", "knn")
     code, _, err = command("train", shop / "train.jsonl", *method, "--history", "--out", shop / "m")
     assert code == 0

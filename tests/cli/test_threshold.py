@@ -1,4 +1,4 @@
-"""Sets instead of rankings, from training to prediction, and what the report says of scores."""
+"""Label sets instead of rankings, from training to prediction, and the report on scores."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_wrong_goal_is_refused_before_training(shop, command):
     assert "expected micro-f1, macro-f1 or precision=0.9" in err
 
 
-def test_training_says_how_fast_texts_were_read(shop, command):
+def test_training_reports_how_fast_texts_were_read(shop, command):
     code, out, _ = command("train", shop / "train.jsonl", "--out", shop / "m", "--json")
     assert code == 0
     speed = json.loads(out)["text_features"]
@@ -135,7 +135,7 @@ def test_features_side_by_side_from_the_command_line(shop, command):
     assert found["P@1"] == 100.0
 
 
-def test_the_report_says_what_scores_are_worth(shop, trained, command):
+def test_the_report_has_the_calibration_of_scores(shop, trained, command):
     model, _ = trained
     found = json.loads(command("evaluate", model, shop / "test.jsonl", "--json")[1])
     calibration = found["calibration"]

@@ -23,7 +23,7 @@ def model(shop, command):
 
 @pytest.fixture
 def more(shop):
-    """Shirts are blue or not; tools as before."""
+    """Write more data: shirts are now blue or not, tools are as before."""
     records = [
         {"text": "cotton shirt blue soft", "labels": ["cloth", "blue things"]},
         {"text": "hammer saw steel", "labels": ["tool"]},

@@ -27,7 +27,7 @@ def data():
 
 @pytest.fixture
 def state(tmp_path):
-    """The file of a comparison of which one run is finished."""
+    """Return the file of a comparison of which one run is finished."""
     path = tmp_path / "r.state"
     with finished_runs(path, COMPARED, ["P@1"], resume=False) as runs:
         runs.add(RUN, {"P@1": 12.5})

@@ -32,7 +32,7 @@ def temporary(tmp_path, monkeypatch):
 
 @pytest.fixture
 def holder(temporary):
-    """Another process with a folder of its own."""
+    """Start another process with a folder of its own."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD],
         stdin=subprocess.PIPE,

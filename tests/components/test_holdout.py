@@ -33,7 +33,7 @@ def given(Y, valid=None):
     return TrainingData(X, csr_matrix(Y), valid, None, (), "")
 
 
-def test_parts_are_the_rows_they_say_they_are():
+def test_parts_are_the_rows_of_their_numbers():
     data = given(np.eye(20, dtype=np.float32))
     found = HoldOut.of(data, 0.3, 0)
     assert found.valid is not None

@@ -19,8 +19,8 @@ def parts():
     return (X[:600], Y[:600]), (X[600:750], Y[600:750]), (X[750:], Y[750:])
 
 
-def said(Y, known, seed=0):
-    """A ranking of all labels by chance, with the true ones first where they are known."""
+def member_ranking(Y, known, seed=0):
+    """Return a random ranking of all labels, with the true ones first where they are known."""
     rng = np.random.default_rng(seed)
     scores = rng.uniform(0.05, 0.3, Y.shape) + 0.6 * known * Y.toarray()
     order = np.argsort(-scores, axis=1)
@@ -34,12 +34,12 @@ def test_the_more_accurate_model_prevails(parts, known):
         order = np.random.default_rng(0).permutation(600)
         train = (train[0][order], train[1])
     companion = LinearCompanion.fit(
-        HierarchicalXC, train, held, said(held[1], known), None, 0, refit=False
+        HierarchicalXC, train, held, member_ranking(held[1], known), None, 0, refit=False
     )
-    best = companion.rank(X, said(Y, known, seed=1), 5)
+    best = companion.rank(X, member_ranking(Y, known, seed=1), 5)
     figures = [
         measure("P@1", ranking, Y, train[1])
-        for ranking in (best, said(Y, known, seed=1), companion.linear.predict(X, 5))
+        for ranking in (best, member_ranking(Y, known, seed=1), companion.linear.predict(X, 5))
     ]
     assert figures[0] >= max(figures[1:]) - 2.0
     assert abs(figures[1] - figures[2]) > 10  # the two differ, so that there is a choice
@@ -48,10 +48,10 @@ def test_the_more_accurate_model_prevails(parts, known):
 def test_it_comes_back_from_its_state(parts):
     train, held, (X, Y) = parts
     companion = LinearCompanion.fit(
-        HierarchicalXC, train, held, said(held[1], True), None, 0, refit=True
+        HierarchicalXC, train, held, member_ranking(held[1], True), None, 0, refit=True
     )
     back = LinearCompanion.restore(HierarchicalXC, companion.state(), X.shape[1], Y.shape[1])
-    deep = said(Y, True)
+    deep = member_ranking(Y, True)
     np.testing.assert_array_equal(back.rank(X, deep, 5).labels, companion.rank(X, deep, 5).labels)
 
 
@@ -75,7 +75,7 @@ def test_the_stacking_is_fitted_before_the_hold_out_votes(parts, monkeypatch):
     monkeypatch.setattr(LinearCompanion, "fit", watched)
     rng = np.random.default_rng(0)
     X, Y = parts[0]
-    Y = Y[rng.permutation(Y.shape[0])]  # there is nothing to learn, but by heart
+    Y = Y[rng.permutation(Y.shape[0])]  # nothing can be learned, only memorised
     small = {"dim": 12, "top_dim": 8, "width": 16, "epochs": 1, "validation": 0.2}
     model = TreeSpace(**small).fit(X, Y)
     assert len(model.blend_.voters) == X.shape[0]

@@ -80,7 +80,7 @@ def test_the_search_ends_when_enough_was_read():
     assert (sizes == 1).all()
     some, done = near_duplicates(X, order, 400, max_work=whole / 4)
     assert done <= whole / 3
-    assert 50 < some.sum() < 200  # those looked at by then
+    assert 50 < some.sum() < 200  # those compared by then
     none, nothing = near_duplicates(X, order, 400, max_work=0)
     assert not none.any()
     assert nothing == 0

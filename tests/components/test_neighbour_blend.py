@@ -1,4 +1,4 @@
-"""The blend of scores and votes: its share is the best, and probabilities mean what they say."""
+"""The blend of scores and votes: its share is the best, and its probabilities are calibrated."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def dense(X):
 
 
 def make(n, seed, signal):
-    """Points, queries and labels: a label is likely where its direction is.
+    """Draw points, queries and labels: a point's labels are likely those of its direction.
 
-    signal  how well queries know of the labels; points always do
+    `signal` is the share of its point in a query; the rest is noise.
     """
     rng = np.random.default_rng(seed)
     vectors = np.random.default_rng(1).standard_normal((LABELS, DIM))
@@ -64,7 +64,7 @@ def test_the_share_maximises_the_score(signal):
         found[share] = score(*model.rank(held, queries, 5))
     assert found[chosen] == pytest.approx(max(found.values()), abs=1e-9)
     if signal == 0.0:
-        assert found[chosen] > 1.2 * found[0.0]  # scores know nothing here
+        assert found[chosen] > 1.2 * found[0.0]  # scores are noise here
     if signal == 1.0:
         assert found[0.0] > 0.9 * found[chosen]
 
@@ -139,7 +139,7 @@ def sigmoid(x):
 
 
 def dense_blend(voters, vectors, neighbours, parameters, queries, label_vectors):
-    """All probabilities of all labels, from brute-force cosines."""
+    """Return the probabilities of all labels, from brute-force cosines."""
     a, b, share, c, d = parameters
     known = voters.state()["codes"].astype(np.float64) / 127
     points = vectors.astype(np.float64) @ voters.directions.T.astype(np.float64)

@@ -24,7 +24,7 @@ print(data.tolist())
 
 
 def without_the_rights_of_root():
-    """As root, permissions bind the next program only without these capabilities."""
+    """Drop capabilities: without them, permissions bind programs that root runs."""
     drop, override, read_search = 24, 1, 2
     for capability in (override, read_search):
         ctypes.CDLL(None).prctl(drop, capability, 0, 0, 0)
@@ -32,7 +32,7 @@ def without_the_rights_of_root():
 
 @pytest.fixture
 def package(tmp_path):
-    """A read-only copy."""
+    """Return a read-only copy of the package."""
     copy = tmp_path / "lib" / "labelspace"
     source = Path(labelspace.__file__).parent
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -12,7 +12,7 @@ GB = 10**9
 
 
 def tree(root, cgroup, **files):
-    """A machine's files: /proc/self/cgroup and what lies below /sys/fs/cgroup."""
+    """Write a machine's files: /proc/self/cgroup and those below /sys/fs/cgroup."""
     (root / "proc" / "self").mkdir(parents=True)
     (root / "proc" / "self" / "cgroup").write_text(cgroup)
     for name, text in files.items():
@@ -42,7 +42,7 @@ def version_1(group, limit, used, cached=0):
 
 @pytest.fixture
 def large_machine(monkeypatch):
-    """One with 64 GB, of which 50 are free."""
+    """Simulate a machine with 64 GB, of which 50 are free."""
     memory_of = type("Memory", (), {"total": 64 * GB, "available": 50 * GB})
     monkeypatch.setattr(psutil, "virtual_memory", memory_of)
 

@@ -130,7 +130,7 @@ def test_a_matrix_of_another_shape_than_expected_is_refused():
 
 
 def broken(matrix, **changed):
-    """The matrix with other index arrays, which scipy does not look at again."""
+    """Return the matrix with other index arrays, which scipy does not check again."""
     matrix = matrix.copy()
     for name, value in changed.items():
         setattr(matrix, name, np.array(value, np.int32))
@@ -170,7 +170,7 @@ def test_a_list_of_lists_with_a_column_out_of_range_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         (np.array([["1", "0"]]), "array of numbers"),
         (np.array([[1, None]], object), "array of numbers"),
@@ -185,10 +185,10 @@ def test_a_list_of_lists_with_a_column_out_of_range_is_refused():
         (None, "array of numbers"),
     ],
 )
-def test_what_holds_no_table_of_numbers_is_refused(given, says):
-    with pytest.raises(InputError, match=f"X .*{says}"):
+def test_what_holds_no_table_of_numbers_is_refused(given, message):
+    with pytest.raises(InputError, match=f"X .*{message}"):
         checked_features(given)
-    with pytest.raises(InputError, match=f"Y .*{says}"):
+    with pytest.raises(InputError, match=f"Y .*{message}"):
         checked_labels(given, 1)
 
 

@@ -43,7 +43,7 @@ def test_cores():
 
 
 def test_cores_are_bounded_by_a_quota(monkeypatch):
-    """Of a container: joblib knows it, and takes this variable for one."""
+    """joblib reads the quota of a container; this variable acts as one."""
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
     parallel._quota.cache_clear()
     try:

@@ -99,7 +99,7 @@ def test_content_counts_and_not_the_name(source: Path, store: Path, tmp_path: Pa
     assert len(calls) == 2
 
 
-def test_parsers_and_their_options_are_told_apart(tmp_path: Path, store: Path) -> None:
+def test_parsers_and_their_options_are_distinguished(tmp_path: Path, store: Path) -> None:
     path = tmp_path / "data.svm"
     path.write_text("0 1:1\n")
     for _ in range(2):

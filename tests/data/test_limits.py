@@ -25,7 +25,7 @@ from labelspace.errors import DataError, MemoryBudgetError
 
 BILLIONS = 2_000_000_000
 
-# A process of its own, since memory that was ever taken cannot be told from memory in use.
+# A process of its own: freed memory cannot be distinguished from memory in use.
 MEASURED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))

@@ -36,7 +36,7 @@ Feed = Callable[..., Path]
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Iterator[Feed]:
-    """feed(name, content): a FIFO into which another thread writes the content."""
+    """Return feed(name, content), which makes a FIFO and writes to it from another thread."""
     writers = []
 
     def make(name: str, content: bytes | str) -> Path:

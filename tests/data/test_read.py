@@ -336,7 +336,7 @@ def test_directories_that_hold_no_split(tmp_path: Path) -> None:
 # Writing --------------------------------------------------------------------------------------
 
 
-def test_the_suffix_or_the_format_says_how_to_write(tmp_path: Path) -> None:
+def test_the_suffix_or_the_format_decides_how_to_write(tmp_path: Path) -> None:
     dataset = read(put(tmp_path / "a.txt", XC))
     for name in ("b.txt", "b.txt.gz"):
         write(dataset, tmp_path / name)

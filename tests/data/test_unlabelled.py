@@ -29,7 +29,7 @@ def both_ways(path: Path, **options: object) -> list[Dataset]:
         ("1 3 0\n 1:2\n", [[0, 0]]),  # no labels, and none promised
         ("1 3 9\n8 1:2\n", [[0, 0]]),  # the labels of something else
         ("1 3 0\n8 1:2\n", [[0, 0]]),  # labels that the header denies
-        ("1 3 2\n1,5 1:2\n", [[0, 1]]),  # one that the model knows and one beyond
+        ("1 3 2\n1,5 1:2\n", [[0, 1]]),  # a label of the model and one beyond
     ],
 )
 def test_xc_text(tmp_path: Path, content: str, labels: list[list[int]]) -> None:

@@ -37,7 +37,7 @@ def test_all_sets_are_there_under_their_own_name() -> None:
 
 @each_set
 def test_averages_agree_with_the_counts(public: PublicSet) -> None:
-    """Points x labels a point / labels must be the points a label, on train or on all points."""
+    """Points x labels per point / labels are the points per label, on train or on all points."""
     candidates = [
         points * public.labels_per_point / public.labels
         for points in (public.train, public.train + public.test)
@@ -46,7 +46,7 @@ def test_averages_agree_with_the_counts(public: PublicSet) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NAMES - {"bibtex", "delicious", "mediamill"}))
-def test_the_name_tells_the_number_of_labels(name: str) -> None:
+def test_the_name_gives_the_number_of_labels(name: str) -> None:
     public, size = find(name), name.rsplit("-", 1)[-1]
     unit = {"k": 1_000, "m": 1_000_000}[size[-1]]
     assert public.labels / unit == pytest.approx(int(size[:-1]), rel=0.07)

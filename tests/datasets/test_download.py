@@ -27,7 +27,7 @@ BODY = bytes(range(256)) * 1200  # 300 KB: more than one read
 
 @dataclass
 class Site:
-    """What the server says next, and the requests that it saw."""
+    """The next responses of the server, and the requests that it saw."""
 
     body: bytes = BODY
     etag: str | None = '"one"'
@@ -229,14 +229,14 @@ def test_checksum_right_and_wrong(site: Site, target: Path) -> None:
     assert download(site.url, target, sha256=right.upper()).read_bytes() == BODY
 
 
-def test_missing_page_is_asked_for_once(site: Site, target: Path) -> None:
+def test_missing_page_is_requested_once(site: Site, target: Path) -> None:
     site.status = 404
     with pytest.raises(DownloadError, match="answered 404"):
         download(site.url, target)
     assert len(site.seen) == 1
 
 
-def test_server_in_trouble_is_asked_again(site: Site, target: Path) -> None:
+def test_server_in_trouble_is_requested_again(site: Site, target: Path) -> None:
     site.status = 503
     with pytest.raises(DownloadError, match="503"):
         download(site.url, target)
@@ -310,7 +310,7 @@ PACKED = {
 
 @pytest.mark.parametrize("kind", PACKED)
 def test_extract_returns_the_files(kind: str, tmp_path: Path) -> None:
-    archive = tmp_path / "archive"  # told by its content, not by its name
+    archive = tmp_path / "archive"  # recognised by its content, not by its name
     archive.write_bytes(PACKED[kind])
     files = extract(archive, tmp_path / "out")
     assert files == [tmp_path / "out" / name for name in sorted(FILES)]
@@ -375,7 +375,7 @@ def test_extract_names_damaged_and_unknown_files(tmp_path: Path) -> None:
 
 @pytest.fixture
 def public(site: Site, monkeypatch: pytest.MonkeyPatch) -> catalogue.PublicSet:
-    """The catalogue's EURLex-4K, served from loopback."""
+    """Serve the catalogue's EURLex-4K from loopback."""
     site.body = PACKED["zip"]
     local = replace(catalogue.find("eurlex-4k"), url=site.url)
     monkeypatch.setitem(catalogue.PUBLIC_SETS, local.name, local)
@@ -408,7 +408,7 @@ def test_get_leaves_no_folder_behind_a_damaged_archive(tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_get_says_how_to_do_it_by_hand(
+def test_get_explains_how_to_do_it_by_hand(
     public: catalogue.PublicSet, site: Site, tmp_path: Path
 ) -> None:
     site.content_type = "text/html"

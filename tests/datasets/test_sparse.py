@@ -1,4 +1,4 @@
-"""Generated sparse data: what was asked for, learnable, the same bits however it is cut."""
+"""Generated sparse data: the requested shape, learnable, the same bits however it is cut."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_zipf_has_the_probabilities_of_the_integral(exponent: float) -> None:
         SparseShape(5_000, 1_000, 500, nnz=7.5, labels_per_point=19.03),
     ],
 )
-def test_means_are_those_asked_for(shape: SparseShape) -> None:
+def test_means_are_those_requested(shape: SparseShape) -> None:
     data = make_sparse(shape)
     assert data.features.nnz / shape.points == pytest.approx(shape.nnz, rel=0.02)
     assert data.labels.nnz / shape.points == pytest.approx(shape.labels_per_point, rel=0.02)
@@ -149,7 +149,7 @@ def test_frequencies_fall_by_a_power_law() -> None:
 
 
 def votes(train: Dataset, test: Dataset, neighbours: int) -> csr_matrix:
-    """Labels of the nearest training points by cosine, weighted by it: a k-NN in four lines."""
+    """Return labels of the nearest training points, weighted by cosine: a k-NN in four lines."""
     near = (test.features @ train.features.T).toarray()
     cut = np.sort(near, axis=1)[:, -neighbours][:, None]
     return csr_matrix(np.where(near >= cut, near, 0)) @ train.labels

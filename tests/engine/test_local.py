@@ -42,10 +42,10 @@ def wait_until(true):
 
 
 def test_results_come_in_the_order_of_the_items(engine):
-    told = []
-    found = engine.map(tasks.double, range(20), progress=lambda *state: told.append(state))
+    reported = []
+    found = engine.map(tasks.double, range(20), progress=lambda *state: reported.append(state))
     assert found == [2 * item for item in range(20)]
-    assert told == [(done + 1, 20) for done in range(20)]
+    assert reported == [(done + 1, 20) for done in range(20)]
     assert engine.map(tasks.double, []) == []
 
 
@@ -113,7 +113,7 @@ def test_an_answer_that_cannot_be_pickled_is_an_error():
 
 
 def test_what_a_task_prints_does_not_get_between_answers():
-    assert LocalEngine(2).map(tasks.speak, range(4)) == [0, 1, 2, 3]
+    assert LocalEngine(2).map(tasks.print_and_return, range(4)) == [0, 1, 2, 3]
 
 
 def test_tasks_within_tasks_stay_in_their_worker():

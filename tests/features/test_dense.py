@@ -24,7 +24,7 @@ TEXTS = ["cat sat", "dog dog ran", "", "cat cat cat sat dog ran", "bird"]
 
 
 def write_vectors(place, table=TABLE, words=WORDS):
-    """A directory as StaticVectors reads it: a table and a tokenizer that cuts at blanks."""
+    """Write a directory for StaticVectors: a table and a tokenizer that cuts at blanks."""
     place.mkdir(exist_ok=True)
     vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -133,7 +133,7 @@ def test_the_vectors_of_the_package_know_what_is_alike():
 
 
 def corpus(n=1500):
-    """Texts about one of two things; words of one thing meet each other, never the others."""
+    """Return texts about one of two topics; words of different topics never occur together."""
     rng = np.random.default_rng(0)
     return [
         " ".join(f"{'ab'[i % 2]}{word}" for word in rng.integers(60, size=10)) for i in range(n)
@@ -177,7 +177,7 @@ def test_word2vec_is_the_same_with_the_same_seed_and_after_json():
     np.testing.assert_array_equal(back.transform(texts).toarray(), rows[0])
 
 
-def test_word2vec_says_what_it_lacks(monkeypatch):
+def test_word2vec_names_the_missing_package(monkeypatch):
     with pytest.raises(InputError, match="lower min_count"):
         WordVectors().fit(["rare words"])
     with pytest.raises(ParameterError, match="epochs=0"):

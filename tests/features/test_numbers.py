@@ -163,7 +163,7 @@ def test_features_that_are_none() -> None:
 
 
 def shop(with_price: bool) -> tuple[Dataset, Dataset]:
-    """A catalogue with prices in the thousands, one in twenty missing."""
+    """Return training and test data with prices in the thousands, one in twenty missing."""
     records = list(product_records(1600, seed=3))
     names = sorted({name for record in records for name in record["labels"]})
     number = {name: i for i, name in enumerate(names)}

@@ -47,7 +47,7 @@ def write_encoder(place, pooling="pooling_mode_mean_tokens", max_tokens=32):
 
 
 def expected(place, texts, first=False):
-    """All texts in one padded batch, as sentence-transformers does it."""
+    """Encode all texts in one padded batch, as sentence-transformers does it."""
     model = transformers.BertModel.from_pretrained(place).eval()
     known = {word: number for number, word in enumerate(WORDS)}
     ids = [[2, *(known.get(word, 1) for word in text.split()), 3] for text in texts]
@@ -61,20 +61,20 @@ def expected(place, texts, first=False):
     return torch.nn.functional.normalize(pooled, dim=1).numpy()
 
 
-def test_rows_are_what_the_padded_model_says(tmp_path):
+def test_rows_are_those_of_the_padded_model(tmp_path):
     place = write_encoder(tmp_path / "e")
     rows = SentenceVectors(source=place).fit_transform(TEXTS)
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows.toarray(), expected(place, TEXTS), atol=2e-3)
 
 
-def test_the_first_token_where_the_directory_says_so(tmp_path):
+def test_the_first_token_where_the_directory_sets_it(tmp_path):
     place = write_encoder(tmp_path / "e", "pooling_mode_cls_token")
     rows = SentenceVectors(source=place).fit_transform(TEXTS).toarray()
     np.testing.assert_allclose(rows, expected(place, TEXTS, first=True), atol=2e-3)
 
 
-def test_long_texts_are_cut_where_the_directory_says(tmp_path):
+def test_long_texts_are_cut_where_the_directory_sets_it(tmp_path):
     features = SentenceVectors(source=write_encoder(tmp_path / "e", max_tokens=4)).fit([])
     whole, cut = features.transform(["the cat sat ran dog", "the cat"]).toarray()
     np.testing.assert_allclose(whole, cut, atol=1e-6)

@@ -33,7 +33,7 @@ def test_parts_stand_side_by_side_each_with_its_weight():
     expected = np.hstack([words, 0.5 * hashed])
     lengths = np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(rows, expected / np.where(lengths > 0, lengths, 1), atol=1e-6)
-    # A word that only one part knows still makes a row of length 1; no words make none.
+    # A word in the vocabulary of one part alone still makes a row of length 1; no words make none.
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), [1, 1, 1, 1, 0], atol=1e-6)
 
 

@@ -38,7 +38,7 @@ TRAINING = TEXTS.map(lambda texts: ["cat über the", "the cat über", *texts])
 
 
 def assert_same_matrix(ours: csr_matrix, theirs: csr_matrix) -> None:
-    """Same shape, same stored cells, same values to float32 precision."""
+    """Assert the same shape, stored cells, and values to float32 precision."""
     theirs.sort_indices()
     assert ours.shape == theirs.shape
     assert ours.dtype == np.float32
@@ -210,7 +210,7 @@ def test_no_terms_of_any_kind_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "says"),
+    ("texts", "message"),
     [
         ([], "no texts"),
         (["", "a"], "--features chars"),
@@ -218,6 +218,6 @@ def test_no_terms_of_any_kind_is_an_error() -> None:
         (["aa", None], "text 1 is not a string"),
     ],
 )
-def test_texts_that_cannot_be_learned_from_are_explained(texts, says: str) -> None:
-    with pytest.raises(InputError, match=says):
+def test_texts_that_cannot_be_learned_from_are_explained(texts, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Tfidf().fit(texts)

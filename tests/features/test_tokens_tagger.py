@@ -33,7 +33,7 @@ def products(n=80):
     return Dataset(csr_matrix(Y), texts=texts, label_names=NAMES, taxonomy=taxonomy)
 
 
-def test_methods_say_how_they_read_texts():
+def test_methods_have_their_own_text_features():
     assert isinstance(method_class("knn")().text_features(), Tfidf)
     assert isinstance(method_class("seq2seq")().text_features(), Tokens)
 

@@ -19,7 +19,7 @@ from support.planted import planted
 
 
 def clusters_of(parent, n):
-    """The sets of original nodes below each merged cluster."""
+    """Return the sets of original nodes below each merged cluster."""
     members = [{node} for node in range(n)] + [set() for _ in range(len(parent) - n)]
     for node, above in enumerate(parent):
         if above >= 0:
@@ -28,7 +28,7 @@ def clusters_of(parent, n):
 
 
 def clusters_by_scipy(similarity, link):
-    """The same by dense linkage, without merges at similarity 0."""
+    """Return the same by dense linkage, without merges at similarity 0."""
     distance = similarity.max() - similarity
     np.fill_diagonal(distance, 0.0)
     merged = linkage(squareform(distance), link)
@@ -79,7 +79,7 @@ def test_ties_and_gaps_leave_a_forest_of_what_is_alike(seed, link):
 
 
 def test_long_rows_that_must_be_moved_together():
-    """A hub that merges with all others in turn writes more than there is room for."""
+    """A hub that merges with all others in turn writes more than the array holds."""
     n = 200
     similarity = np.zeros((n, n))
     similarity[0, 1:] = similarity[1:, 0] = np.arange(n - 1, 0, -1) * n
@@ -173,7 +173,7 @@ def test_labels_that_always_come_together_are_siblings():
     drawn = rng.integers(0, 10, 300)
     Y = np.zeros((300, 20), np.float32)
     Y[np.arange(300)[:, None], pairs[drawn]] = 1
-    Y[::7, pairs[0]] = 1  # a frequent pair that meets all others
+    Y[::7, pairs[0]] = 1  # a frequent pair that occurs with all others
     X = csr_matrix(rng.random((300, 8)), dtype=np.float32)
     for kind in ("complete", "iou", "average"):
         tree = build_tree(kind, X, csr_matrix(Y), leaf_size=2)

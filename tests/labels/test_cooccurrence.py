@@ -17,7 +17,7 @@ KINDS = ["arithmetic", "geometric", "jaccard", "pmi"]
 
 
 def random_labels(n=60, n_labels=20, density=0.15, seed=0):
-    """Includes labels and examples without any partner."""
+    """Draw labels: one is never used, two are in every example, two always occur together."""
     Y = np.random.default_rng(seed).random((n, n_labels)) < density
     Y[:, 3] = False  # never used
     Y[:, 5] = True  # in every example
@@ -27,7 +27,7 @@ def random_labels(n=60, n_labels=20, density=0.15, seed=0):
 
 
 def by_sets(Y, kind):
-    """The definition, label by label, on the sets of examples that carry them."""
+    """Compute the definition label by label, on the sets of their examples."""
     n, n_labels = Y.shape
     carriers = [set(np.flatnonzero(column)) for column in Y.toarray().T]
     U = np.eye(n_labels)

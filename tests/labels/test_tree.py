@@ -15,7 +15,7 @@ from labelspace.labels.tree import LabelTree, taxonomy_tree
 
 
 def random_parents(rng, n):
-    """Parents of nodes in an order that is neither by level nor by parent."""
+    """Draw parents of nodes in an order that is neither by level nor by parent."""
     parent = np.array([-1, *(rng.integers(0, node) for node in range(1, n))])
     shuffled = rng.permutation(n)
     mixed = np.empty(n, np.int64)
@@ -34,7 +34,7 @@ def trees(draw):
 
 
 def below(tree, node):
-    """Nodes of a subtree, depth first, by plain recursion."""
+    """Return the nodes of a subtree, depth first, by plain recursion."""
     found = [node]
     for child in np.flatnonzero(tree.parent == node):
         found += below(tree, int(child))
@@ -147,7 +147,7 @@ def test_a_chain_of_five_thousand_nodes():
     [
         ([-1, -1], [-1, 0], "one root"),
         ([1, 0], [-1, 0], "one root"),
-        ([-1, 2, 1], [-1, 0, 1], "circle"),
+        ([-1, 2, 1], [-1, 0, 1], "cycle"),
         ([-1, 7], [-1, 0], "2 nodes"),
         ([-1, 0, 0], [-1, 0, 0], "one node only"),
         ([-1, 0], [-1, 5], "one node only"),

@@ -13,7 +13,7 @@ from labelspace.nn import poincare
 
 
 def distance(a, b):
-    """By the package's own ball."""
+    """Return the distance by the package's own ball."""
     pairs = [torch.from_numpy(np.stack([z.real, z.imag], -1)) for z in np.broadcast_arrays(a, b)]
     return poincare.distance(*pairs).numpy()
 

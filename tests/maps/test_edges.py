@@ -10,7 +10,7 @@ from labelspace.maps.edges import label_edges, most_frequent
 
 
 def climbed(edges, n_labels):
-    """The same by walking up from every label."""
+    """Return the same by walking up from every label."""
     above = {}
     for child, parent in edges:
         above.setdefault(child, []).append(parent)

@@ -19,7 +19,7 @@ from support.drawn import RUDE
 
 
 def tree():
-    """A root, two branches; labels 0, 1, 2, 4 below the first, 3 on the second itself."""
+    """Return a root with two branches: labels 0, 1, 2, 4 below the first, 3 on the second."""
     parent = np.array([-1, 0, 0, 1, 1, 1, 1])
     return LabelTree.from_parents(parent, np.array([-1, -1, 3, 0, 1, 2, 4]), 5)
 

@@ -187,11 +187,11 @@ def test_search_finds_beginnings_first(node):
 def test_names_of_the_script_stand_apart(node):
     boxes = node(
         ["paint.js"],
-        """{ const room = new Room(600, 400), taken = []; let seed = 1;
+        """{ const placed = new PlacedBoxes(600, 400), taken = []; let seed = 1;
         const random = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
         for (let i = 0; i < 400; i++) {
           const width = 20 + 80 * random();
-          const place = room.take(600 * random(), 400 * random(), width, 12, 3);
+          const place = placed.take(600 * random(), 400 * random(), width, 12, 3);
           if (place) taken.push([place[0], place[1] - 6, place[0] + width, place[1] + 6]);
         }
         return taken; }""",
@@ -201,6 +201,6 @@ def test_names_of_the_script_stand_apart(node):
     left, top, right, bottom = boxes.T
     across = (left[:, None] < right) & (left < right[:, None])
     along = (top[:, None] < bottom) & (top < bottom[:, None])
-    assert (across & along).sum() == len(boxes)  # each meets itself alone
+    assert (across & along).sum() == len(boxes)  # each overlaps only itself
     assert left.min() >= 0
     assert right.max() <= 600

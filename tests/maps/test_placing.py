@@ -21,7 +21,7 @@ def no_one(n):
     return np.empty((n, 0), np.int32)
 
 
-def test_two_dimensions_are_drawn_as_they_are():
+def test_two_dimensions_are_drawn_unchanged():
     vectors = ball(30, 2)
     points, how = place(vectors, "hyperbolic", no_one(30))
     np.testing.assert_array_equal(points, vectors[:, 0].astype(float) + 1j * vectors[:, 1])

@@ -29,7 +29,7 @@ LEVELS = Levels.build(Taxonomy.from_names(PAIRS, NAMES), NAMES)
 
 
 def ranked(*rows):
-    """Rows of {label name: score} as a Ranking."""
+    """Return rows of {label name: score} as a Ranking."""
     best = Ranking.empty(len(rows), len(NAMES))
     for number, row in enumerate(rows):
         for place, (name, score) in enumerate(sorted(row.items(), key=lambda pair: -pair[1])):
@@ -66,14 +66,14 @@ def test_sets_are_measured_as_scikit_learn_does(seed, density, agreement):
             truth, chosen, average="macro", labels=used, zero_division=0
         )[2]
         assert found["macro-F1"] == pytest.approx(100 * macro)
-    asked = truth.any(axis=1)
-    exact = 100 * accuracy_score(truth[asked], chosen[asked]) if asked.any() else None
+    labelled = truth.any(axis=1)
+    exact = 100 * accuracy_score(truth[labelled], chosen[labelled]) if labelled.any() else None
     assert found["accuracy"] == (exact if exact is None else pytest.approx(exact))
-    assert found["examples"] == asked.sum()
+    assert found["examples"] == labelled.sum()
 
 
 def test_nothing_given_where_there_is_nothing_is_no_success():
-    """The seed's L4: a model that never gives a label there is right on all examples without."""
+    """A model that never predicts a label of a level is right on all examples without one."""
     truth = matrix(["a", "a1"], ["b"], ["b"], ["b"])
     chosen = matrix(["a"], ["b"], ["b"], ["b"])
     found = level_figures(chosen, truth, np.full(8, 100), LEVELS)
@@ -114,7 +114,7 @@ def test_ancestors_count_in_hierarchical_f1_and_brands_do_not():
     assert found["hierarchical"]["F1"] == pytest.approx(40.0)
 
 
-def test_exact_paths_are_whole_and_asked_for():
+def test_exact_paths_are_whole_and_optional():
     truth = matrix(["a", "a1", "a11"], ["a", "a1"], ["b"], ["brand: x"])
     chosen = matrix(["a", "a1", "a11"], ["a", "a1", "a11"], ["b", "brand: x"], ["brand: x"])
     assert path_figures(chosen, truth, LEVELS)["exact path"] == pytest.approx(200 / 3)
@@ -139,7 +139,7 @@ def test_a_threshold_chooses_any_number_of_labels():
     assert names_of(above_threshold(scores, 0.5, len(NAMES))) == [{"a", "a1"}, set()]
 
 
-def test_evaluate_levels_says_how_labels_were_chosen():
+def test_evaluate_levels_reports_how_labels_were_chosen():
     scores = ranked({"a": 0.9, "a1": 0.6, "a2": 0.55}, {"b": 0.8, "brand: y": 0.9})
     truth = matrix(["a", "a1"], ["b", "brand: y"])
     by_path = evaluate_levels(scores, truth, np.ones(8), LEVELS, single_path=True)

@@ -22,7 +22,7 @@ Sets = list[set[int]]
 
 
 def matrix(rows: Sets, n_labels: int) -> csr_matrix:
-    """A label matrix from one set of labels a row."""
+    """Return a label matrix from one set of labels per row."""
     cells = [(i, label) for i, row in enumerate(rows) for label in sorted(row)]
     where = np.array(cells, dtype=np.int64).reshape(-1, 2).T
     ones = np.ones(len(cells), dtype=np.float32)
@@ -30,7 +30,7 @@ def matrix(rows: Sets, n_labels: int) -> csr_matrix:
 
 
 def ranked(rows: list[list[int]], width: int, scores: list[list[float]] | None = None):
-    """A ranking padded to `width`."""
+    """Return a ranking padded to `width`."""
     labels = np.full((len(rows), width), -1, dtype=np.int64)
     values = np.zeros((len(rows), width), dtype=np.float32)
     for i, row in enumerate(rows):
@@ -41,7 +41,7 @@ def ranked(rows: list[list[int]], width: int, scores: list[list[float]] | None =
 
 @st.composite
 def cases(draw):
-    """A ranking with its truth and training labels: empty rows, short rankings, unseen labels."""
+    """Draw rankings with truth and training labels: empty rows, short rankings, unseen labels."""
     widths = {name: draw(st.integers(2, 9)) for name in ("test", "train", "ranking")}
     n, k = draw(st.integers(1, 7)), draw(st.integers(1, 6))
 
@@ -62,7 +62,7 @@ def cases(draw):
 
 
 def naive_at_k(truth: Sets, rows: list[list[int]], k: int, weight) -> dict[str, float]:
-    """The definitions of docs/metrics.md, one row and one label at a time."""
+    """Compute the definitions of docs/metrics.md, one row and one label at a time."""
     n = len(truth)
     precision = recall = ndcg = 0.0
     psp, psp_best, psndcg, psndcg_best = 0.0, 0.0, 0.0, 0.0
@@ -92,7 +92,7 @@ def naive_at_k(truth: Sets, rows: list[list[int]], k: int, weight) -> dict[str, 
 
 
 def naive_f1(truth: Sets, rows, scores, threshold: float, among=lambda _: True):
-    """F1 by counting (row, label) pairs."""
+    """Compute F1 by counting (row, label) pairs."""
     true = {(i, label) for i, row in enumerate(truth) for label in row if among(label)}
     chosen = {
         (i, label)
@@ -110,7 +110,7 @@ def naive_f1(truth: Sets, rows, scores, threshold: float, among=lambda _: True):
 
 
 def naive_weights(counted: Sets):
-    """Inverse propensity by label, for labels in `counted` and others."""
+    """Return inverse propensities by label, for labels in `counted` and others."""
     c = max(math.log(len(counted)) - 1, 0) * 2.5**0.55
     return lambda label: 1 + c * (sum(label in row for row in counted) + 1.5) ** -0.55
 
@@ -272,7 +272,7 @@ def test_float32_scores_meet_the_threshold_they_were_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "Y", "says"),
+    ("labels", "Y", "message"),
     [
         (np.zeros((0, 2), int), csr_matrix((0, 3)), "no label"),
         (np.array([[0, 1]]), csr_matrix((1, 3)), "no label"),
@@ -287,9 +287,9 @@ def test_float32_scores_meet_the_threshold_they_were_given() -> None:
         (np.array([[0, 1]]), np.zeros(3), "matrix"),
     ],
 )
-def test_inputs_that_do_not_fit_are_named(labels, Y, says: str) -> None:
+def test_inputs_that_do_not_fit_are_named(labels, Y, message: str) -> None:
     ranking = SimpleNamespace(labels=labels, scores=np.zeros(labels.shape))
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         evaluate(ranking, Y)
 
 

@@ -19,7 +19,7 @@ KS = (1, 2, 3, 4, 5, 6)
 
 @st.composite
 def cases(draw):
-    """Random truth and rankings with empty rows, short rows and labels unseen in training."""
+    """Draw truth and rankings with empty rows, short rows and labels unseen in training."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, n_labels = draw(st.integers(1, 30)), draw(st.integers(2, 40))
     n_seen = draw(st.integers(1, n_labels))
@@ -44,7 +44,7 @@ def test_agrees_with_napkinxc(case) -> None:
     ranking = SimpleNamespace(labels=labels, scores=np.ones(labels.shape))
     ours = evaluate(ranking, truth, train, ks=KS, bands=False)
 
-    # napkinXC knows no label beyond the training matrix, and counts in the matrix's own precision.
+    # napkinXC has no label beyond the training matrix, and counts in the matrix's own precision.
     train = train.astype(np.float64)
     train.resize(train.shape[0], truth.shape[1])
     weights = napkinxc.Jain_et_al_inverse_propensity(train)

@@ -16,7 +16,7 @@ from labelspace.ranking import Ranking
 
 
 def drawn(seed, n=30, n_labels=12, k=6, levels=1000):
-    """A ranking with scores on so many levels, and labels that go along with them."""
+    """Draw a ranking with scores of so many values, and labels that correlate with them."""
     rng = np.random.default_rng(seed)
     truth = rng.random((n, n_labels)) < 0.2
     truth[0, 0] = True
@@ -29,7 +29,7 @@ def drawn(seed, n=30, n_labels=12, k=6, levels=1000):
 
 
 def figures_at(ranking, Y, threshold):
-    """Precision, recall, micro-F1 and macro-F1 of the sets, from dense matrices."""
+    """Return precision, recall, micro-F1 and macro-F1 of the sets, from dense matrices."""
     chosen = np.zeros(Y.shape, bool)
     for row in range(len(ranking)):
         given_labels = ranking.labels[row][ranking.scores[row] >= threshold]

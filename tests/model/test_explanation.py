@@ -43,11 +43,11 @@ def test_words_labels_and_rows_have_their_names(tagger):
     assert why.examples[0].labels == ["tool"]
 
 
-def test_a_label_can_be_asked_for(tagger):
+def test_a_label_can_be_named(tagger):
     why = tagger.explain("a hammer of steel", "fruit")
     assert why.label == "fruit"
     assert why.score < 0.5
-    assert why.features[0][0] in ("hammer", "steel")  # the strongest push is away from it
+    assert why.features[0][0] in ("hammer", "steel")  # the largest contribution is negative
     assert why.features[0][1] < 0
 
 

@@ -76,7 +76,7 @@ def signed(model):
 
 @pytest.fixture
 def changed(models, tmp_path):
-    """changed(method, arrays=..., header=..., documents=...) -> a model with these changes."""
+    """Return changed(method, arrays=..., header=..., documents=...), which writes a model."""
 
     def change(method, arrays=None, header=None, documents=None, stem="method"):
         copy = tmp_path / "copy"

@@ -1,4 +1,4 @@
-"""Memory is asked for before it is used."""
+"""Memory is estimated before it is used."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_few_examples_with_many_labels_are_seen_by_the_estimate_of_a_label_gra
     cells = Shape.of(Y, Y).cooccurrences()
     assert kept.nnz <= cells < 2 * kept.nnz
     mean = Shape(2000, 5000, 5000, Y.nnz, Y.nnz).cooccurrences()
-    assert mean < kept.nnz / 5  # what is known without a look at single examples
+    assert mean < kept.nnz / 5  # the estimate without reading single examples
 
 
 def test_methods_that_keep_a_point_of_every_example_are_refused_where_these_do_not_fit(monkeypatch):

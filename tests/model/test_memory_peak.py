@@ -36,7 +36,8 @@ def peak():
 method_class(name)(**params).fit(*drawn(300))  # what is imported and compiled is not counted
 X, Y = drawn(n)
 model = method_class(name)(**params)
-needs = type(model).memory(Shape.of(X, Y), model.get_params())
+shape = Shape.of(X, Y)
+needs = model.memory(shape, model.resolve(model.get_params(), shape))
 before = peak()
 model.fit(X, Y)
 print(json.dumps([sum(needs.values()), peak() - before]))

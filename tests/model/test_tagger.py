@@ -129,7 +129,7 @@ def test_update_matches_the_labels_of_a_dataset_by_name_or_number(file, more):
     assert len(by_number.label_names) == 4
 
 
-def test_update_of_a_method_that_cannot_says_which_can(file, more, tmp_path):
+def test_update_of_a_method_that_cannot_names_those_that_can(file, more, tmp_path):
     with pytest.raises(UnsupportedError, match=r"not supported by knn.*dxml, glas"):
         ls.train(file, method="knn").update(more)
     with pytest.raises(DataError, match="no such file"):
@@ -168,7 +168,7 @@ def test_evaluate_matches_labels_by_name(file):
     assert tagger.evaluate(turned) == tagger.evaluate(file)
 
 
-def test_one_text_and_several_are_told_apart(file):
+def test_one_text_and_several_are_distinguished(file):
     tagger = ls.train(file, method="knn")
     with pytest.raises(InputError, match="use tag_many"):
         tagger.tag(["ripe apple"])
@@ -176,7 +176,7 @@ def test_one_text_and_several_are_told_apart(file):
         tagger.tag_many("ripe apple")
 
 
-def test_objects_say_what_they_are(file):
+def test_objects_have_short_reprs(file):
     tagger = ls.train(file, method="knn")
     assert repr(tagger) == (
         "Tagger(knn, tfidf features, 3 labels such as 'fruit', 'sweet', 'tool', "

@@ -1,4 +1,4 @@
-"""What training takes: tables in memory, methods as objects; and what it says of memory."""
+"""Training on tables in memory, with methods as objects; and its estimates of memory."""
 
 from __future__ import annotations
 

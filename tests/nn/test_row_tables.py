@@ -30,7 +30,7 @@ def test_forward_is_the_matrix_product(weight):
 
 
 def dense_adam(weight, losses, rate):
-    """torch's Adam in float64, told of one row at a time so that step counts are the row's own."""
+    """Run torch's Adam in float64, one row at a time, so that each row has its own step count."""
     rows = [torch.tensor(row, dtype=torch.float64, requires_grad=True) for row in weight]
     optimisers = [torch.optim.Adam([row], lr=rate) for row in rows]
     for used, loss in losses:

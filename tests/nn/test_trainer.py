@@ -149,7 +149,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, content):
 
 
 def changed(path, change):
-    """The checkpoint with other arrays or facts, its checksum right again."""
+    """Write the checkpoint with other arrays or metadata and a matching checksum."""
     arrays, metadata = read_checkpoint(path)
     arrays = {name: np.array(array) for name, array in arrays.items()}
     change(arrays, metadata)

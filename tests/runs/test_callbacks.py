@@ -14,7 +14,7 @@ from labelspace.methods.glas.method import GLaS
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 from labelspace.methods.linear import Linear
 from labelspace.methods.treespace.method import TreeSpace
-from labelspace.runs.callbacks import Callback, Checkpoint, listeners, teller
+from labelspace.runs.callbacks import Callback, Checkpoint, listeners, progress_reporter
 from support.planted import planted
 
 
@@ -26,16 +26,16 @@ class Heard(Callback):
         self.works.append((what, done, total))
 
 
-def test_a_teller_adds_up_from_all_threads():
+def test_a_progress_reporter_adds_up_from_all_threads():
     heard = Heard()
-    tell = teller([heard], "work", 1000)
+    report = progress_reporter([heard], "work", 1000)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(tell, [1] * 1000))
+        list(pool.map(report, [1] * 1000))
     assert [done for _, done, _ in heard.works] == list(range(1, 1001))
 
 
 @pytest.mark.parametrize("method", [Linear(validation=0.0), HierarchicalXC(validation=0.0)])
-def test_methods_without_epochs_tell_how_far_they_are(method):
+def test_methods_without_epochs_report_progress(method):
     heard = Heard()
     method.fit(*planted(200), callbacks=[heard])
     ends = {what: (done, total) for what, done, total in heard.works}
@@ -46,7 +46,7 @@ def test_methods_without_epochs_tell_how_far_they_are(method):
 def test_a_finished_part_is_kept_apart_and_known_by_its_run(tmp_path):
     first = Checkpoint(tmp_path).within("1-knn")
     first.finish("this run", {"a": np.arange(3)})
-    assert first.finished("this run") is None  # a new run does not look at old ones
+    assert first.finished("this run") is None  # a new run does not read old ones
     again = Checkpoint(tmp_path, resume=True)
     assert again.finished("this run") is None
     assert again.within("1-knn").finished("this run")["a"].tolist() == [0, 1, 2]

@@ -40,7 +40,7 @@ def test_every_flipped_bit_is_seen(tmp_path):
         path.write_bytes(damaged)
         with suppress(CheckpointError):
             arrays, metadata = read_checkpoint(path)
-            # In blanks of the header, say, which mean the same.
+            # Such as in blanks of the header, which mean the same.
             assert metadata == {"identity": "i", "epoch": 3}
             assert all(np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS)
             refused -= 1

@@ -33,7 +33,7 @@ FIGURES = {f"{part} {m}@{k}" for part in ("train", "valid") for m in ("P", "nDCG
 
 
 def small(name):
-    """The method with few epochs; its extra may be missing."""
+    """Return the method with few epochs; skip if its extra is missing."""
     if name == "seq2seq":
         pytest.importorskip("transformers")
     return method_class(name)(**METHODS[name])
@@ -126,7 +126,7 @@ def test_methods_without_epochs_have_no_curve():
 
 
 class Run:
-    """As much of a Trainer as a History looks at."""
+    """The part of a Trainer that a History uses."""
 
     def __init__(self):
         self.progress = type("Progress", (), {"history": [{"epoch": 1.0}]})
@@ -185,7 +185,7 @@ def test_an_example_does_not_vote_for_itself():
         labels, shares = without.votes(near, similarity, params, 3)
         np.testing.assert_array_equal(found.labels[place], labels[0])
         np.testing.assert_allclose(found.scores[place], shares[0], rtol=1e-6)
-    # Labels that say nothing of the features are not found again by their own example.
+    # Labels that do not depend on the features are not found again by their own example.
     rng = np.random.default_rng(0)
     X = csr_matrix(rng.random((80, 10), np.float32))
     Y = csr_matrix((np.ones(80, np.float32), (np.arange(80), rng.integers(0, 20, 80))), (80, 20))

@@ -15,7 +15,7 @@ from labelspace.runs.progress import (
     COMPILING,
     ProgressLines,
     Stages,
-    compilation_said,
+    compilation_notice,
     interactive,
     progress_bar,
 )
@@ -23,7 +23,7 @@ from labelspace.runs.progress import (
 
 def test_a_stage_is_printed_when_it_begins_and_when_it_ends():
     said = []
-    stages = Stages(say=said.append)
+    stages = Stages(print_message=said.append)
     stages("reading")
     assert said == ["reading ..."]
     stages("training")
@@ -31,7 +31,7 @@ def test_a_stage_is_printed_when_it_begins_and_when_it_ends():
     assert said[2:] == ["training ..."]
     stages("")
     assert len(said) == 4
-    quiet = Stages(quiet=True, say=said.append)
+    quiet = Stages(quiet=True, print_message=said.append)
     quiet("reading")
     quiet("")
     assert len(said) == 4
@@ -40,11 +40,11 @@ def test_a_stage_is_printed_when_it_begins_and_when_it_ends():
 def test_lines_come_now_and_then_with_the_latest_state():
     said, enough = [], threading.Event()
 
-    def say(line):
+    def print_message(line):
         said.append(line)
         enough.set()
 
-    with ProgressLines(seconds=0.001, say=say) as lines:
+    with ProgressLines(seconds=0.001, print_message=print_message) as lines:
         assert enough.wait(60)
         assert "s so far" in said[0]
         task = lines.add_task("training", total=8)
@@ -72,7 +72,7 @@ def test_compilation_is_said_once_and_only_for_our_loops():
         plus.__module__ = module
         return numba.njit(plus)
 
-    with compilation_said(said.append):
+    with compilation_notice(said.append):
         compiled("elsewhere")(1, 2)
         assert said == []
         compiled("labelspace.search.neighbours.voting")(1, 2)
@@ -84,10 +84,10 @@ def test_compilation_is_said_once_and_only_for_our_loops():
 
 def test_what_is_in_the_cache_is_not_said_to_compile(tmp_path):
     script = (
-        "from labelspace.runs.progress import compilation_said\n"
+        "from labelspace.runs.progress import compilation_notice\n"
         "import numpy as np\n"
         "from labelspace._core.sparse_loops import scale_rows\n"
-        "with compilation_said(print):\n"
+        "with compilation_notice(print):\n"
         "    scale_rows(np.array([0, 1]), np.ones(1), np.ones(1))\n"
     )
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -100,7 +100,7 @@ def test_what_is_in_the_cache_is_not_said_to_compile(tmp_path):
     assert outputs == [f"{COMPILING}\n", ""]
 
 
-def test_training_from_python_shows_progress_when_asked(capsys):
+def test_training_from_python_shows_progress_on_request(capsys):
     rows = [{"text": "ripe apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}] * 4
     ls.train(rows, method="knn")
     assert capsys.readouterr().err == ""

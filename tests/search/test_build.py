@@ -24,7 +24,7 @@ def unit(rows):
 
 
 def clustered(n_labels=3000, dim=32, n_queries=300, seed=0):
-    """Labels around centres, and queries near labels."""
+    """Draw labels around centres, and queries near labels."""
     rng = np.random.default_rng(seed)
     centres = unit(rng.standard_normal((n_labels // 20, dim)))
     noise = unit(rng.standard_normal((n_labels, dim)))
@@ -45,7 +45,7 @@ def quantised(data):
 
 
 def recall(index, queries, k=5):
-    """Share of the best k by plain sorting that the index finds."""
+    """Return the share of the best k by plain sorting that the index finds."""
     best = np.argsort(-(queries @ index.vectors.T), axis=1)[:, :k]
     found = index.search(queries, k)[0]
     return np.mean([len(set(a) & set(b)) / k for a, b in zip(best, found, strict=True)])
@@ -132,7 +132,7 @@ def test_threads_may_search_at_the_same_time(data, quantised):
 
 @pytest.mark.parametrize("wanted", [0.8, 0.99])
 @pytest.mark.parametrize("given", [True, False])
-def test_the_recall_asked_for_is_reached_on_new_queries(data, wanted, given):
+def test_the_requested_recall_is_reached_on_new_queries(data, wanted, given):
     vectors, queries = data
     samples = clustered(seed=1)[1] if given else None
     index = build_index(vectors, kind="quantised", recall=wanted, queries=samples)
@@ -222,7 +222,7 @@ def test_a_state_of_no_known_kind_is_refused(data):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_labels", [1, 2, 5])
-def test_fewer_labels_than_asked_for(kind, n_labels):
+def test_fewer_labels_than_requested(kind, n_labels):
     vectors = np.arange(n_labels, dtype=np.float32)[:, None] * np.ones(4, np.float32)
     labels, scores = build_index(vectors, kind=kind).search(np.ones((6, 4)), 8)
     expected = [*range(n_labels - 1, -1, -1), *[-1] * (8 - n_labels)]

@@ -21,7 +21,7 @@ def vectors():
 
 
 def decoded(codes, vectors):
-    """Each subvector as its nearest centroid."""
+    """Return each subvector as its nearest centroid."""
     padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % codes.subdim)))
     parts = padded.reshape(len(vectors), codes.n_subquantisers, 1, codes.subdim)
     nearest = np.square(parts - codes.codebook[None]).sum(axis=3).argmin(axis=2)

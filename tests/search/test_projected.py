@@ -11,7 +11,7 @@ from labelspace.search.projected import ProjectedIndex, leading_directions
 
 
 def decaying(n, dim=64, seed=0):
-    """Rows that use their dimensions less and less, turned so that no axis shows it."""
+    """Draw rows with falling variance per dimension, rotated so that no axis shows it."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(np.random.default_rng(99).standard_normal((dim, dim)))[0]
     rows = rng.standard_normal((n, dim)) * 0.85 ** np.arange(dim)
@@ -29,7 +29,7 @@ def found_by(index, queries, k=5):
     return np.mean([len(set(a) & set(b)) / k for a, b in zip(best, labels, strict=True)])
 
 
-def test_the_recall_asked_for_is_reached_on_new_queries(data):
+def test_the_requested_recall_is_reached_on_new_queries(data):
     vectors, tuning, queries = data
     index = build_index(vectors, kind="projected", recall=0.99, queries=tuning)
     assert index.recall >= 0.99

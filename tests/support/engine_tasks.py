@@ -38,7 +38,7 @@ def die(item):
     os._exit(item)
 
 
-def speak(item):
+def print_and_return(item):
     print("a word", item)
     os.write(1, b"another\n")
     return item
@@ -67,7 +67,7 @@ def sleep(item, *, folder, table):  # noqa: ARG001
 
 
 def sleep_with_the_lock(item, *, folder, table):  # noqa: ARG001
-    """As compiled code does that never lets another thread of Python run."""
+    """Sleep as compiled code does that never lets another thread of Python run."""
     import ctypes
 
     (folder / f"{os.getpid()}").touch()

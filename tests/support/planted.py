@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 
 def planted(n=120, n_features=40, n_labels=12, seed=0):
-    """Each label owns three features; an example shows those of its labels, and some noise."""
+    """Draw examples that have the three features of each of their labels, and some noise."""
     rng = np.random.default_rng(seed)
     Y = np.zeros((n, n_labels), np.float32)
     for row in range(n):

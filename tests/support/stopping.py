@@ -10,7 +10,7 @@ from labelspace.cli.output import ProgressBar
 
 
 def stopping_bar(how, event, count=1, part=""):
-    """A ProgressBar class that sends `how` at the count-th event of a part of the run.
+    """Return a ProgressBar class that sends `how` at the count-th event of a part of the run.
 
     event  "start", "batch", "end" or "work"
     """

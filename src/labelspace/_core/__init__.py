@@ -1,1 +1,1 @@
-"""Private tools without knowledge of labels or methods."""
+"""Private tools that do not depend on labels or methods."""

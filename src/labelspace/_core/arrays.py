@@ -152,7 +152,7 @@ def _are_counts(values: Any) -> bool:
 
 
 def all_finite(array: np.ndarray) -> bool:
-    """Whether no number is NaN or infinite, in bounded memory."""
+    """Return whether no number is NaN or infinite, in bounded memory."""
     if not np.issubdtype(array.dtype, np.floating):
         return True
     flat = array.reshape(-1)

@@ -18,14 +18,14 @@ def expect(holds: bool, what: str) -> None:
 
 
 def all_within(ids: np.ndarray, low: int, limit: int) -> bool:
-    """Whether these are whole numbers from `low` to below `limit`."""
+    """Return whether these are whole numbers from `low` to below `limit`."""
     if ids.dtype.kind not in "iu":
         return False
     return ids.size == 0 or (int(ids.min()) >= low and int(ids.max()) < limit)
 
 
 def are_offsets(offsets: np.ndarray, count: int, end: int) -> bool:
-    """Whether these begin at 0, never fall, end at `end` and bound so many slices."""
+    """Return whether these begin at 0, never fall, end at `end` and bound so many slices."""
     return (
         offsets.dtype in (np.int32, np.int64)
         and offsets.shape == (count + 1,)
@@ -36,7 +36,7 @@ def are_offsets(offsets: np.ndarray, count: int, end: int) -> bool:
 
 
 def are_numbers(array: np.ndarray, *shape: int | None) -> bool:
-    """Whether it holds numbers with a fraction and is of this shape; None is any length."""
+    """Return whether this is a float array of this shape; None is any length."""
     return (
         array.dtype.kind == "f"
         and array.ndim == len(shape)

@@ -115,7 +115,7 @@ class Busy(Exception):
 def lock_file(path: Path, *, wait: bool) -> Iterator[bool]:
     """Hold a lock by means of this file, which is removed at the end.
 
-    Yields False where the file system knows no locks. Without `wait`, a lock that is held raises
+    Yields False where the file system has no locks. Without `wait`, a lock that is held raises
     Busy.
     """
     handle = _take(path, wait)
@@ -123,7 +123,7 @@ def lock_file(path: Path, *, wait: bool) -> Iterator[bool]:
         yield handle is not None
     finally:
         if handle is not None:
-            # Removed while it is locked: whoever waits finds another file there, and tries again.
+            # Removed while it is locked: a waiting process finds another file there, and retries.
             with contextlib.suppress(OSError):
                 path.unlink()
             os.close(handle)
@@ -182,20 +182,22 @@ def _take(path: Path, wait: bool) -> int | None:
 
 
 def _open_lock(path: Path) -> int:
+    """Open a lock file, creating it if needed; for reading alone if it is another user's."""
     flags = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         return os.open(path, flags | os.O_RDWR, 0o666)
-    except PermissionError:  # another user's: to lock it, reading is enough
+    except PermissionError:  # to lock it, reading is enough
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _pid_in(handle: int) -> int | None:
+    """Read the process that a lock file names."""
     written = os.pread(handle, 20, 0)
     return int(written) if written.isdigit() else None
 
 
 def _locked(handle: int, *, wait: bool = False) -> bool:
-    """Lock an open file; False if another process or thread has it."""
+    """Lock an open file; return False if another process or thread holds the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
@@ -204,7 +206,7 @@ def _locked(handle: int, *, wait: bool = False) -> bool:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether the open file is still the one of this name."""
+    """Return whether the open file is still the one of this name."""
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(path))
     except FileNotFoundError:
@@ -212,6 +214,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _new_draft(target: Path) -> tuple[IO[bytes], Path]:
+    """Create and lock a draft beside the target."""
     while True:
         draft = beside(target, "tmp")
         file = open(draft, "xb")  # noqa: SIM115  # the caller closes it
@@ -243,6 +246,7 @@ def _stream(place: Path) -> IO[bytes] | None:
 
 
 def _matching(folder: Path, name: re.Pattern[str]) -> list[Path]:
+    """Return the entries of a folder whose name matches; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(Path(entry.path) for entry in entries if name.fullmatch(entry.name))

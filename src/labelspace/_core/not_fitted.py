@@ -1,4 +1,4 @@
-"""The error of a model that is not fitted, as scikit-learn's own tools know it."""
+"""The error of a model that is not fitted, which scikit-learn's tools recognise as theirs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from labelspace import errors
 
 
 class NotFittedError(errors.NotFittedError, exceptions.NotFittedError):  # type: ignore[misc]
-    """What is raised: `except` catches it by labelspace's class and by scikit-learn's.
+    """A model is not fitted; `except` catches it by labelspace's class and by scikit-learn's.
 
     It is not in `labelspace.errors`, which the command line imports before it needs scikit-learn.
     """

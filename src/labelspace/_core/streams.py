@@ -1,4 +1,4 @@
-"""Files in and out: pipes and gzip, and writing that is seen whole or not at all."""
+"""Reading files, pipes and gzip; writing files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GZIP_MAGIC", "PathLike", "opened", "replacing"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
-LINE_BYTES = 1 << 28  # no row is that long: such a file has no line ends, or means harm
+LINE_BYTES = 1 << 28  # no row is that long: such a file has no line ends, or is malicious
 _DESCRIPTORS = Path("/proc/self/fd")
 _CHUNK = 1 << 20
 
@@ -33,10 +33,10 @@ else:
 
 
 class Spooled(_Path):
-    """A path to a pipe whose content lies in a temporary file, which is what is opened.
+    """A path to a pipe whose content is in a temporary file; opening the path opens that file.
 
-    Its name, its suffix and the errors about it are those of the pipe. The temporary file is gone
-    when the object is.
+    Its name, its suffix and the errors about it are those of the pipe. The temporary file is
+    removed with the object.
     """
 
     _copy: str | None = None
@@ -68,11 +68,11 @@ def at_rest(path: PathLike) -> Path:
     except ValueError as error:  # half a surrogate pair, which no file system takes
         raise DataError(f"not the name of a file: {error}", path=repr(str(path))) from None
     except OSError:
-        return place  # whoever opens it says what is wrong
+        return place  # the error is raised where it is opened
 
 
 def _spooled(place: Path, pipe: BinaryIO) -> Spooled:
-    """Copy what is left in the pipe to a temporary file, in constant memory."""
+    """Copy the rest of the pipe to a temporary file, in constant memory."""
     spooled = Spooled(place)
     try:
         descriptor, name = tempfile.mkstemp(prefix="labelspace-pipe-")
@@ -96,6 +96,7 @@ def _spooled(place: Path, pipe: BinaryIO) -> Spooled:
 
 
 def _chunk(pipe: BinaryIO, place: Path) -> bytes:
+    """Read the next bytes of a pipe; raise DataError if that fails."""
     try:
         return pipe.read(_CHUNK)
     except OSError as error:
@@ -103,12 +104,13 @@ def _chunk(pipe: BinaryIO, place: Path) -> bytes:
 
 
 def _discard(descriptor: int, name: str) -> None:
+    """Close and remove a temporary file."""
     os.close(descriptor)
     Path(name).unlink(missing_ok=True)
 
 
 def limited_lines(stream: IO[bytes], path: PathLike) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, line with its end), and raise a DataError where a line has no end in sight."""
+    """Yield (number, line with its end); raise DataError for a line longer than LINE_BYTES."""
     for number, line in enumerate(iter(partial(stream.readline, LINE_BYTES + 1), b""), 1):
         if len(line) > LINE_BYTES:
             raise endless_line(path, number)
@@ -116,14 +118,14 @@ def limited_lines(stream: IO[bytes], path: PathLike) -> Iterator[tuple[int, byte
 
 
 def endless_line(path: PathLike, line: int) -> DataError:
-    """The error for a line longer than LINE_BYTES."""
+    """Return the error for a line longer than LINE_BYTES."""
     message = f"a line of more than {LINE_BYTES >> 20} MB; end each row with a line break"
     return DataError(message, path=str(path), line=line)
 
 
 @contextmanager
 def opened(path: PathLike) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked where it is gzip; what goes wrong is a DataError."""
+    """Open a file for reading bytes, unpacked if it is gzip; every failure is a DataError."""
     place = at_rest(path)
     try:
         with open(place, "rb") as raw:
@@ -148,9 +150,9 @@ def opened(path: PathLike) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` at the end; nothing changes on failure.
+    """Yield a file to write that replaces `path` at the end; nothing changes on failure.
 
-    See `labelspace._core.files.replaced`; a name that ends in .gz is packed.
+    See `labelspace._core.files.replaced`; a file whose name ends in .gz is compressed.
     """
     place = checked_path(path)
     try:

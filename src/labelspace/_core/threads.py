@@ -39,7 +39,7 @@ def cores() -> int:
 
 @functools.cache
 def _quota() -> int:
-    from joblib import cpu_count  # type: ignore[import-untyped]  # it knows containers' quotas
+    from joblib import cpu_count  # type: ignore[import-untyped]  # it respects quotas of containers
 
     return max(1, int(cpu_count()))
 
@@ -122,7 +122,7 @@ def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _is_serial() -> bool:
-    """Whether work is done by the caller: a thread of the pool must not wait for others of it."""
+    """Return whether the caller does the work: a thread of the pool must not wait for others."""
     return cores() == 1 or getattr(_here, "working", False)
 
 

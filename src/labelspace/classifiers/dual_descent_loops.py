@@ -96,7 +96,10 @@ def _descend(examples, rows, task, settings, scratch):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def _squared_hinge(examples, rows, settings, scratch, random):  # type: ignore[no-untyped-def]
-    """Dual: min 1/2 a'Qa + sum_i a_i^2 / (4 C) - sum_i a_i over a >= 0; w = sum_i a_i y_i x_i."""
+    """Minimise the dual 1/2 a'Qa + sum_i a_i^2 / (4 C) - sum_i a_i over a >= 0.
+
+    The weights are w = sum_i a_i y_i x_i.
+    """
     w, alpha, order, sign = scratch.weights, scratch.alpha, scratch.order, scratch.sign
     n = len(rows)
     for i in range(n):
@@ -125,14 +128,14 @@ def _squared_hinge(examples, rows, settings, scratch, random):  # type: ignore[n
         if highest - lowest <= settings.tolerance:
             if active == n:
                 break
-            active, limit = n, np.inf  # look at all once more
+            active, limit = n, np.inf  # check all once more
         else:
             limit = highest if highest > 0.0 else np.inf
 
 
 @njit(cache=True, nogil=True)
 def _logistic(examples, rows, settings, scratch, random):  # type: ignore[no-untyped-def]
-    """Dual: min 1/2 a'Qa + sum_i a_i log a_i + (C - a_i) log(C - a_i) over 0 < a_i < C.
+    """Minimise the dual 1/2 a'Qa + sum_i a_i log a_i + (C - a_i) log(C - a_i) over 0 < a_i < C.
 
     Each step solves for one a_i by Newton's method, in a_i or in `rest`, C - a_i, whichever is
     the smaller, since digits of the other one are lost near its end.

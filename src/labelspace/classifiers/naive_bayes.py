@@ -113,7 +113,10 @@ class Shortlister:
 
 
 def _informative_weights(sums: csr_matrix, background: np.ndarray) -> csr_matrix:
-    """log(1 + k p(f | l) / p(f)) where the ratio is large enough, of sums (labels, features)."""
+    """Return log(1 + k p(f | l) / p(f)) where the ratio is large enough, else 0.
+
+    `sums` holds each label's sums of features, (labels, features).
+    """
     totals = np.maximum(np.asarray(sums.sum(axis=1), np.float64).ravel(), 1e-12)
     rows = rows_of(sums)
     ratio = sums.data / totals[rows] / background[sums.indices]

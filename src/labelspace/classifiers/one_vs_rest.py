@@ -114,7 +114,7 @@ class LinearRanker:
         return best(X, *self._by_feature(), k)
 
     def _by_feature(self) -> tuple[csr_matrix | np.ndarray, np.ndarray]:
-        """Weights (features, labels) and biases, laid out at the first call."""
+        """Return weights (features, labels) and biases, arranged at the first call."""
         if not hasattr(self, "_postings"):
             bias = self.weights[:, -1].toarray().ravel()
             postings = self.weights[:, :-1].T.tocsr()
@@ -176,7 +176,7 @@ def candidate_matrix(labels: np.ndarray, n_labels: int) -> csr_matrix:
 
 
 def _with_all_labels(found: csr_matrix, has_examples: np.ndarray) -> csr_matrix:
-    """Weights of all labels, from those of the ones with examples; others have a low bias alone."""
+    """Return weights of all labels; those without examples have only a low bias."""
     counts = np.ones(len(has_examples), np.int64)
     counts[has_examples] = np.diff(found.indptr)
     indptr = np.concatenate([[0], np.cumsum(counts)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import print_facts, print_json, say
+from labelspace.cli.output import print_json, print_mapping, print_message
 
 app = typer.Typer(
     help="Show or clear the cache of parsed files and vectors of texts.\n\n"
@@ -36,7 +36,7 @@ def info(as_json: options.AsJson = False) -> None:
         )
         return
     shown_limit = in_words(limit) if limit else "0 B: the cache is off"
-    print_facts(
+    print_mapping(
         {"path": folder, "entries": len(found), "size": in_words(size), "limit": shown_limit},
         "cache",
     )
@@ -57,6 +57,8 @@ def clear(as_json: options.AsJson = False) -> None:
     if as_json:
         print_json({"path": str(folder), "removed": len(gone), "bytes": size, "left": left})
         return
-    say(f"{folder}: {len(gone)} entries removed, {in_words(size)}")
+    print_message(f"{folder}: {len(gone)} entries removed, {in_words(size)}")
     if left:
-        say(f"{folder}: {left} entries could not be removed: other programs or users hold them")
+        print_message(
+            f"{folder}: {left} entries could not be removed: other programs or users hold them"
+        )

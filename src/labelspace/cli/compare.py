@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import Figure, print_json, print_table, say
+from labelspace.cli.output import Figure, print_json, print_message, print_table
 from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
 from labelspace.errors import LabelspaceError, ParameterError
 
@@ -94,7 +94,9 @@ def compare(
             kept.unlink(missing_ok=True)
         check_state(kept, resume)
         if resume and not kept.exists():
-            say(f"there is no unfinished comparison in {kept}: starting from the beginning")
+            print_message(
+                f"there is no unfinished comparison in {kept}: starting from the beginning"
+            )
     done: list[dict[str, Any]] = []
     with termination_as_interrupt():
         try:
@@ -108,13 +110,13 @@ def compare(
                 repeat=repeat,
                 propensity=constants,
                 propensity_from=propensity_from,  # type: ignore[arg-type]  # checked above
-                on_start=lambda name, seed: say(f"  {name}, seed {seed}: started"),
+                on_start=lambda name, seed: print_message(f"  {name}, seed {seed}: started"),
                 on_result=lambda result: _report_one(result, done),
                 state=kept,
                 resume=resume,
             )
         except KeyboardInterrupt as stop:
-            say(f"error: {stopped_by(stop)}; {_what_is_kept(kept, done)}")
+            print_message(f"error: {stopped_by(stop)}; {_what_is_kept(kept, done)}")
             raise SystemExit(exit_code(stop)) from None
         try:
             write_report(report, out, html_file)
@@ -126,7 +128,7 @@ def compare(
     if len(failed) == len(done):
         raise LabelspaceError("every method failed")
     if failed:
-        say(f"warning: {', '.join(failed)} failed; the other figures are not affected")
+        print_message(f"warning: {', '.join(failed)} failed; the other figures are not affected")
 
 
 def _report_file(
@@ -150,9 +152,11 @@ def _report_file(
 def _report_one(result: dict[str, Any], done: list[dict[str, Any]]) -> None:
     done.append(result)
     if "error" in result:
-        say(f"  {result['name']} failed: {result['error']}")
+        print_message(f"  {result['name']} failed: {result['error']}")
     else:
-        say(f"  {result['name']}: P@1 {result['P@1']:.2f}, trained in {result['train_s']:.1f} s")
+        print_message(
+            f"  {result['name']}: P@1 {result['P@1']:.2f}, trained in {result['train_s']:.1f} s"
+        )
 
 
 def _what_is_kept(kept: Path | None, done: list[dict[str, Any]]) -> str:

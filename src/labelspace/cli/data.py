@@ -13,7 +13,13 @@ import typer
 
 from labelspace._core.plain import plain
 from labelspace.cli import options
-from labelspace.cli.output import print_facts, print_json, print_table, progress_bar, say
+from labelspace.cli.output import (
+    print_json,
+    print_mapping,
+    print_message,
+    print_table,
+    progress_bar,
+)
 from labelspace.errors import ParameterError
 
 app = typer.Typer(
@@ -51,13 +57,13 @@ def info(
     if as_json:
         print_json({**figures, "samples": shown, "warnings": warnings + doubts})
         return
-    print_facts({name.replace("_", " "): value for name, value in figures.items()}, str(file))
+    print_mapping({name.replace("_", " "): value for name, value in figures.items()}, str(file))
     for place, sample in enumerate(shown, 1):
         # In quotes, as a name may hold a comma.
         quoted = ", ".join(f'"{name}"' for name in sample["labels"]) or "none"
-        print_facts({**sample, "labels": quoted}, f"example {place}, as it was read")
+        print_mapping({**sample, "labels": quoted}, f"example {place}, as it was read")
     for doubt in doubts:
-        say(f"{file}: {doubt}")
+        print_message(f"{file}: {doubt}")
 
 
 @contextmanager
@@ -111,11 +117,11 @@ def convert(
         X = pipeline_for(dataset, features).fit_transform(dataset)
         dataset = replace(dataset, features=X, texts=None)
     written = write(dataset, target)
-    say(f"{target}: {len(dataset):,} examples, {dataset.n_labels:,} labels")
+    print_message(f"{target}: {len(dataset):,} examples, {dataset.n_labels:,} labels")
     for beside in written[1:]:
-        say(f"{beside}: {'label names' if beside.suffix == '.txt' else 'taxonomy'}")
+        print_message(f"{beside}: {'label names' if beside.suffix == '.txt' else 'taxonomy'}")
     if dataset.ids is not None and ".txt" in target.suffixes:
-        say("ids are not written: XC text cannot hold them")
+        print_message("ids are not written: XC text cannot hold them")
 
 
 @app.command()
@@ -164,11 +170,13 @@ def get(
     if as_json:
         print_json({"name": name, "path": str(place)})
         return
-    say(f"{name} is in {place}")
-    say(f"next: labelspace compare --train {shlex.quote(str(place))} --methods knn,linear")
+    print_message(f"{name} is in {place}")
+    print_message(
+        f"next: labelspace compare --train {shlex.quote(str(place))} --methods knn,linear"
+    )
     train = train_file(place)
     if train is not None:
-        say(f"or:   labelspace train {shlex.quote(str(train))} --out model/")
+        print_message(f"or:   labelspace train {shlex.quote(str(train))} --out model/")
 
 
 @app.command()
@@ -204,7 +212,7 @@ def synth(
 
     if kind == "catalogue":
         write_catalogue(out, train=train, test=test, seed=seed)
-        say(f"{out}: {train:,} training and {test:,} test products")
+        print_message(f"{out}: {train:,} training and {test:,} test products")
     elif kind == "sparse":
         shape = SparseShape(
             points=points,
@@ -215,6 +223,6 @@ def synth(
             tail_exponent=tail_exponent,
         )
         write_sparse(shape, out, seed=seed)
-        say(f"{out}: {points:,} points, {features:,} features, {labels:,} labels")
+        print_message(f"{out}: {points:,} points, {features:,} features, {labels:,} labels")
     else:
         raise ParameterError(f"--kind {kind}: expected catalogue or sparse")

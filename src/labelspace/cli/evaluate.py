@@ -46,7 +46,7 @@ def evaluate(
     same for labels with at most 25 training examples, and figures of examples without a label (NA).
 
     The columns of a table default to those of the training data, which the model has saved. A
-    warning reports the share of labels that the model does not know.
+    warning reports the share of labels that are not in the model.
 
     Example: labelspace evaluate model/ test.jsonl.gz --json
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import print_json, print_table, say
+from labelspace.cli.output import print_json, print_message, print_table
 
 
 def explain(
@@ -49,4 +49,6 @@ def explain(
         rows = [(near.row, near.cosine, ", ".join(near.labels)) for near in found.examples]
         print_table(("training row", "cosine", "its labels"), rows)
         having = sum(found.label in near.labels for near in found.examples)
-        say(f"{having} of the {len(found.examples)} nearest training examples have this label")
+        print_message(
+            f"{having} of the {len(found.examples)} nearest training examples have this label"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labelspace.cli import options
-from labelspace.cli.output import print_facts, print_json
+from labelspace.cli.output import print_json, print_mapping
 
 
 def info(model: options.Model, as_json: options.AsJson = False) -> None:
@@ -27,4 +27,4 @@ def info(model: options.Model, as_json: options.AsJson = False) -> None:
             metadata.update({f"{name}: {key}": part for key, part in value.items()})
         else:
             metadata[name] = value
-    print_facts({**metadata, "size": in_words(size)}, str(model))
+    print_mapping({**metadata, "size": in_words(size)}, str(model))

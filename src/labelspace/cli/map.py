@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import say
+from labelspace.cli.output import print_message
 
 
 @options.with_columns
@@ -48,4 +48,4 @@ def map_labels(
     if data is not None:
         dataset = tagger.read(data, columns.over(tagger.columns_for(data)))
     size = write_map(tagger, out, title=model.resolve().name, tree=tree, data=dataset)
-    say(f"{out}: {len(tagger.label_names):,} labels, {in_words(size)}")
+    print_message(f"{out}: {len(tagger.label_names):,} labels, {in_words(size)}")

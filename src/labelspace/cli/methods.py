@@ -1,4 +1,4 @@
-"""`labelspace methods`: what there is, and what each can be told."""
+"""`labelspace methods`: the methods, and the parameters of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import print_json, print_table, say
+from labelspace.cli.output import print_json, print_message, print_table
 from labelspace.methods import DEFAULT_METHOD
 
 
@@ -30,7 +30,7 @@ def methods(
     from labelspace.methods.registry import method_class, method_names
 
     if name is None:
-        known = [_facts(each) for each in method_names()]
+        known = [_properties(each) for each in method_names()]
         print_json(known) if as_json else _print_list(known)
         return
     parameters = _parameters(name)
@@ -49,10 +49,10 @@ def methods(
             print_table(("parameter", "default", "allowed", "what it does"), rows, heading)
     hidden = sum(p["group"] != "usual" for p in parameters)
     if hidden and not show_all:
-        say(f"{hidden} more: labelspace methods {name} --all")
+        print_message(f"{hidden} more: labelspace methods {name} --all")
 
 
-def _facts(name: str) -> dict[str, Any]:
+def _properties(name: str) -> dict[str, Any]:
     from labelspace.methods.descriptions import describe, is_installed
 
     known = describe(name)
@@ -76,7 +76,7 @@ def _print_list(known: list[dict[str, Any]]) -> None:
     print_table(("method", "what it does", "also works", "needs"), rows)
     missing = sorted({metadata["extra"] for metadata in known if not metadata["installed"]})
     for extra in missing:
-        say(f"not installed: pip install 'labelspace[{extra}]'")
+        print_message(f"not installed: pip install 'labelspace[{extra}]'")
 
 
 def _summary(metadata: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What commands print: tables or JSON on standard output, progress on standard error."""
+"""The output of commands: tables or JSON on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = [
     "Figure",
     "ProgressBar",
     "Stages",
-    "print_facts",
     "print_json",
+    "print_mapping",
+    "print_message",
     "print_table",
+    "print_threshold",
     "progress_bar",
-    "say",
-    "say_threshold",
 ]
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """Print a line on standard error, apart from the results."""
     typer.echo(plain(message), err=True)
 
 
-def say_threshold(chosen: Mapping[str, Any]) -> None:
+def print_threshold(chosen: Mapping[str, Any]) -> None:
     """Print a threshold with precision, recall and F1 of the label sets it gives."""
     figures = ", ".join(
         f"{name} {chosen[key]:.2f}"
@@ -43,7 +43,7 @@ def say_threshold(chosen: Mapping[str, Any]) -> None:
             ("macro-F1", "macro_f1"),
         )
     )
-    say(f"threshold {chosen['value']:.4f} for {chosen['goal']}: {figures} percent "
+    print_message(f"threshold {chosen['value']:.4f} for {chosen['goal']}: {figures} percent "
         f"on {chosen['examples']:,} held-out examples")  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
         _print_columns(console, group)
 
 
-def print_facts(metadata: Mapping[str, Any], title: str = "") -> None:
+def print_mapping(metadata: Mapping[str, Any], title: str = "") -> None:
     """Print a name and a value per line; nested values are written out."""
     console = _console()
     _print_title(console, title)

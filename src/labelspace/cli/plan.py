@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import print_json, print_table, say
+from labelspace.cli.output import print_json, print_message, print_table
 from labelspace.methods import DEFAULT_METHOD
 
 
@@ -50,7 +50,9 @@ def plan(
         print_table(("parameter", "value for these data"), chosen, f"{method} on {data}")
     rows = [(purpose, in_words(size)) for purpose, size in parts.items()]
     print_table(("for", "bytes"), [*rows, ("in all", in_words(total))], f"{method} on {data}")
-    say(f"{in_words(free)} is available: {'it fits' if total <= free else 'it does NOT fit'}")
+    print_message(
+        f"{in_words(free)} is available: {'it fits' if total <= free else 'it does NOT fit'}"
+    )
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import say
+from labelspace.cli.output import print_message
 
 app = typer.Typer(
     help="Draw training curves, or how well scores are calibrated.\n\n"
@@ -43,7 +43,7 @@ def history(model: options.Model, out: Out) -> None:
     kept = read_curves(model)
     write_curves(kept, out, f"{model.resolve().name}: {kept['method']}")
     counts = [f"{name} {len(epochs)} epochs".strip() for name, _, epochs in runs_of(kept)]
-    say(f"{out}: {', '.join(counts)}")
+    print_message(f"{out}: {', '.join(counts)}")
 
 
 @app.command("reliability")
@@ -75,4 +75,4 @@ def reliability(
     found = scores.reliability(tagger.predict(test, top), test.labels, bins=bins)
     title = f"{model.resolve().name} on {data.name}: {tagger.method.name}, best {top} labels"
     write_reliability(found, out, title)
-    say(f"{out}: expected calibration error {100 * found.ece:.2f} percent")
+    print_message(f"{out}: expected calibration error {100 * found.ece:.2f} percent")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import progress_bar, say, say_threshold
+from labelspace.cli.output import print_message, print_threshold, progress_bar
 from labelspace.errors import ParameterError
 
 
@@ -91,7 +91,7 @@ def predict(
         found = tagger.choose_threshold(
             valid, threshold_for or "micro-f1", columns=columns.over(tagger.columns_for(valid))
         )
-        say_threshold(found.metadata())
+        print_threshold(found.metadata())
     with progress_bar(bars=out is not None or not sys.stdout.isatty()) as progress:
         task = progress.add_task("predicting", total=None)
         done = tagger.predict_file(
@@ -106,7 +106,7 @@ def predict(
             on_batch=lambda done: progress.update(task, description=f"{done:,} examples"),
         )
     if out is not None:
-        say(f"{out}: {done:,} examples")
+        print_message(f"{out}: {done:,} examples")
 
 
 def _checked_threshold(

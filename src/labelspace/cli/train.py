@@ -12,9 +12,9 @@ from labelspace.cli.output import (
     ProgressBar,
     Stages,
     print_json,
+    print_message,
+    print_threshold,
     progress_bar,
-    say,
-    say_threshold,
 )
 from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
 from labelspace.errors import CheckpointError, ParameterError
@@ -103,29 +103,29 @@ def train(
                 stages("saving")
                 model.save(out)
         except KeyboardInterrupt as stop:
-            say(f"error: {_stopped(stop, checkpoint, unfinished)}")
+            print_message(f"error: {_stopped(stop, checkpoint, unfinished)}")
             raise SystemExit(exit_code(stop)) from None
         discard(unfinished)
     if history and model.history is None:
-        say(f"{method} is not trained in epochs: there is no history to save")
+        print_message(f"{method} is not trained in epochs: there is no history to save")
     stages("")
     metadata = {"model": str(out), "method": method, "bytes": size_in_bytes(out), **model.metadata}
     if as_json:
         print_json(metadata)
     else:
-        say(f"{out}: {method} on {metadata['data']['points']:,} examples with "
+        print_message(f"{out}: {method} on {metadata['data']['points']:,} examples with "
             f"{metadata['data']['labels']:,} labels, {in_words(metadata['bytes'])}")  # fmt: skip
         _say_extras(metadata)
-        say(f"next: labelspace evaluate {out} TEST, or labelspace predict {out} NEW")
+        print_message(f"next: labelspace evaluate {out} TEST, or labelspace predict {out} NEW")
 
 
 def _say_extras(metadata: dict[str, Any]) -> None:
     """Print the speed of the features, and the threshold if one was chosen."""
     if "text_features" in metadata:
         speed = metadata["text_features"]
-        say(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")
+        print_message(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")
     if "threshold" in metadata:
-        say_threshold(metadata["threshold"])
+        print_threshold(metadata["threshold"])
 
 
 def _stopped(stop: KeyboardInterrupt, checkpoint: Checkpoint, unfinished: Path) -> str:

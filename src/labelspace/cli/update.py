@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import ProgressBar, Stages, print_json, progress_bar, say
+from labelspace.cli.output import ProgressBar, Stages, print_json, print_message, progress_bar
 from labelspace.errors import LabelspaceError
 
 
@@ -68,8 +68,8 @@ def update(
     if as_json:
         print_json(metadata)
     else:
-        say(
+        print_message(
             f"{target}: {metadata['points']:,} more examples; {metadata['labels']:,} labels, "
             f"{metadata['new_labels']:,} of them new; {in_words(metadata['bytes'])}"
         )
-        say(f"next: labelspace evaluate {target} TEST, to compare with the model before")
+        print_message(f"next: labelspace evaluate {target} TEST, to compare with the model before")

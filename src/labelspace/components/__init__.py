@@ -1,1 +1,1 @@
-"""What several methods are finished with: hold-out, calibration, blend, stacking."""
+"""Parts that several methods share: hold-out, calibration, blend, stacking."""

@@ -89,7 +89,7 @@ class HoldOut:
 
     @property
     def refits(self) -> bool:
-        """Whether to fit a calibrated model again on all examples, those held out included."""
+        """Return whether to fit a calibrated model again on all examples, with the hold-out."""
         n_held = len(self.held_rows)
         return n_held > 0 and len(self.train_rows) + n_held <= FEW_EXAMPLES
 

@@ -2,7 +2,7 @@
 
     P(l | x) = C((1 - w) sigmoid(a h_l(x) + b) + w votes_l(x))
 
-where h is the method's own score, votes the share of the nearest training examples that carry the
+where h is the method's own score, votes the share of the nearest training examples that have the
 label, each weighing exp(SHARPNESS * cosine), and C a sigmoid of a line in the log odds. The line
 a, b, the share w and C are fitted on a hold-out. With w = 0 it is the method alone.
 """

@@ -327,7 +327,7 @@ def _cheap(
     shifted: tuple[np.ndarray, np.ndarray],
     weights: np.ndarray,
 ) -> bool:
-    """Whether other first labels cost little P@1, as measured or as expected.
+    """Return whether other first labels cost little P@1, as measured or as expected.
 
     A loss measured on few examples is uncertain, so its standard error is added. The loss expected
     by the probabilities varies little, but these may be biased.

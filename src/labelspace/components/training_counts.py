@@ -1,4 +1,4 @@
-"""How often features and labels occur in training, and the defaults chosen by it.
+"""Frequencies of features and labels in the training data, and the defaults chosen by them.
 
 The constants were chosen on hold-outs of bibtex, delicious, debtags, wordnet and tib-gnd;
 docs/methods/glas.md has the figures.

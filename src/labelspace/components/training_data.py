@@ -95,12 +95,12 @@ class Shape:
 
     @property
     def used_labels(self) -> int:
-        """Labels that some example has, as far as this is known."""
+        """Return the number of labels that have examples; of all labels if it is not known."""
         return self.labels_with_examples or self.labels
 
     @property
     def data_bytes(self) -> int:
-        """Bytes that a copy of features and labels as CSR takes."""
+        """Return the bytes that a copy of features and labels as CSR takes."""
         return 8 * (self.feature_nnz + self.label_nnz) + 16 * self.points
 
     def cooccurrences(self) -> int:

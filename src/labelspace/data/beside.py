@@ -60,13 +60,13 @@ class Numbering:
 
     @property
     def expected(self) -> int | None:
-        """The number of labels that a header must give, None if any."""
+        """Return the number of labels that a header must give, None if any."""
         ignored = self._vocabulary is not None or not self._options.require_labels
         return None if ignored else self._options.label_count
 
     @property
     def n_labels(self) -> int | None:
-        """The number of labels of a file without a header, None if it is not known."""
+        """Return the number of labels of a file without a header, None if it is not known."""
         return self._options.label_count if self._own is None else len(self._own)
 
     def apply(self, dataset: Dataset) -> Dataset:

@@ -51,7 +51,7 @@ def _name_of(parse: Parser) -> str:
     name = getattr(parse, "__qualname__", "<unnamed>")
     if "<" in name:
         raise ParameterError(
-            f"parse: {name} cannot be told from other functions of that name; "
+            f"parse: {name} cannot be distinguished from other functions of that name; "
             "use a function of a module, or functools.partial of one"
         )
     return f"{parse.__module__}.{name}"

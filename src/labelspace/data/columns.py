@@ -1,4 +1,4 @@
-"""Which columns of a table hold what."""
+"""The columns of a table: texts, labels, ids, category paths and numbers."""
 
 from __future__ import annotations
 

@@ -103,12 +103,12 @@ class Dataset:
 
     @property
     def n_labels(self) -> int:
-        """The number of labels."""
+        """Return the number of labels."""
         return int(self.labels.shape[1])
 
     @property
     def n_features(self) -> int | None:
-        """The number of features, None if there are none."""
+        """Return the number of features, None if there are none."""
         return None if self.features is None else int(self.features.shape[1])
 
     def names(self) -> list[str]:

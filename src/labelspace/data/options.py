@@ -39,7 +39,7 @@ class ReadOptions:
 
     @property
     def label_count(self) -> int | None:
-        """The number of labels that there must be, None if the caller did not give one."""
+        """Return the number of labels that there must be, None if the caller did not give one."""
         if self.n_labels is None and self.label_names is not None:
             return len(self.label_names)
         return self.n_labels

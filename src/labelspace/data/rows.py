@@ -64,7 +64,7 @@ class RowParser:
     path_gaps, empty_names : int
         Number of category paths cut at a missing level, and of empty names left out.
     has_features : bool or None
-        Whether rows have sparse features; None until a row has settled it.
+        Whether rows have sparse features; None before the first row.
     empty_features : bool
         A row held `{}`, which may be features without a value or a field of another meaning.
     lone_names : dict
@@ -145,7 +145,7 @@ class RowParser:
 
     @property
     def has_text(self) -> bool:
-        """Whether the table has one of the text columns."""
+        """Return whether the table has one of the text columns."""
         return not self.present.isdisjoint(self.columns.text)
 
     def example(self, line: int, record: dict[str, Any]) -> Example:
@@ -361,7 +361,7 @@ class RowParser:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell holds no value: None, the empty text or NaN."""
+    """Return whether a cell holds no value: None, the empty text or NaN."""
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 

@@ -39,7 +39,7 @@ def fitting_columns(columns: Columns, source: Any) -> Columns:
 
 
 def _encoding_fits(head: bytes, encoding: str) -> bool:
-    """Whether the bytes are text in this encoding and not more likely in UTF-8."""
+    """Return whether the bytes are text in this encoding and not more likely in UTF-8."""
     text, as_utf8 = (_decoded(head, name) for name in (_known(encoding), "utf-8"))
     if text is None or as_utf8 is None:
         return text is not None

@@ -30,7 +30,7 @@ class Taxonomy:
     edges : ndarray of shape (n_edges, 2)
         (child, parent) pairs of node numbers, int64, sorted and unique.
     n_labels : int
-        How many of the nodes are labels.
+        The number of nodes that are labels.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class Taxonomy:
 
     @property
     def is_tree(self) -> bool:
-        """Whether no node has two parents."""
+        """Return whether no node has two parents."""
         return len(np.unique(self.edges[:, 0])) == len(self.edges)
 
     def depths(self) -> np.ndarray:

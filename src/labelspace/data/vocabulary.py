@@ -78,6 +78,6 @@ class Vocabulary:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: `; did you mean ...?`, or just a full stop."""
+    """Return the end of a message about an unknown name: `; did you mean ...?` or a full stop."""
     near = nearest(name, known)
     return f"; did you mean {shown(near[0])}?" if near else "."

@@ -45,7 +45,7 @@ class PublicSet:
     sha256 : str or None
         The checksum of that archive, None where none is published.
     notes : str
-        What to know when comparing with published figures.
+        Notes for comparisons with published figures.
     page : str
         The page of the repository.
     """

@@ -218,7 +218,7 @@ def _fetch(url: str, part: Path, progress: Progress | None, timeout: float) -> N
 
 
 def _open(request: Request, timeout: float) -> HTTPResponse:
-    """Return the response; raise _DroppedError for errors that another attempt may not meet."""
+    """Return the response; raise _DroppedError for errors that may not occur again."""
     try:
         response: HTTPResponse = urlopen(request, timeout=timeout)
         return response
@@ -258,7 +258,7 @@ def _copy(
 
 
 def _continues(response: HTTPResponse, done: int, etag: str) -> bool:
-    """Whether a partial response continues the same file from where it stopped."""
+    """Return whether a partial response continues the same file from where it stopped."""
     starts_there = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
     return starts_there and _validator(response) == etag
 

@@ -77,7 +77,7 @@ class SparseShape:
 
     @property
     def clusters(self) -> int:
-        """The number of clusters; each has at least twice the labels that a point can have."""
+        """Return the number of clusters; each has at least twice the labels that a point has."""
         return max(1, self.labels // max(16, math.ceil(4 * self.labels_per_point)))
 
 

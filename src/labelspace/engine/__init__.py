@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """What every engine can do: `map`, with the results in the order of the tasks."""
+    """The interface of an engine: `map`, with the results in the order of the tasks."""
 
     def map(
         self,

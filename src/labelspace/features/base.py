@@ -1,4 +1,4 @@
-"""What all text features share: the interface of a scikit-learn transformer of texts."""
+"""The base of all text features: the interface of a scikit-learn transformer of texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TextTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[mis
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
 
     @abstractmethod
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:

@@ -1,4 +1,4 @@
-"""What dense text features share: rows of length 1, a cache, and tables of token vectors."""
+"""Common parts of dense text features: rows of length 1, a cache, and tables of token vectors."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Hashing(TextTransformer):
 
 @lru_cache(maxsize=8)
 def _vectorizer(n_features: int, ngrams: Ngrams, lowercase: bool, norm: str | None) -> Any:
-    """Return scikit-learn's; to make it takes longer than to transform a text."""
+    """Return scikit-learn's vectorizer, cached: making it takes longer than transforming a text."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
     return HashingVectorizer(

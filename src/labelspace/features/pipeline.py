@@ -1,4 +1,4 @@
-"""From a Dataset to the matrix a method takes: the first part of a saved model."""
+"""The feature pipeline, from a Dataset to the matrix of a method: the first part of a model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class FeaturePipeline:
 
     @property
     def n_features(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
         return self.n_numeric + (0 if self.text is None else self.text.n_features)
 
     def feature_names(self) -> list[str]:

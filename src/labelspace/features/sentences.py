@@ -26,7 +26,7 @@ from labelspace.features.tokens import restored_tokenizer, tokenizers_library
 from labelspace.features.transformer_settings import built, encoder_config, known_settings
 
 _TOKENS_AT_A_TIME = 8192  # bounds the memory of a batch
-_LONGEST = 512  # tokens, where the directory does not say
+_LONGEST = 512  # tokens, where the directory does not set a limit
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -175,7 +175,7 @@ def _read(place: Path) -> _Encoder:
         tokenizer = library.Tokenizer.from_file(str(place / "tokenizer.json"))
     except MissingExtraError:
         raise
-    except Exception as error:  # the libraries raise whatever they meet
+    except Exception as error:  # the libraries raise errors of many classes
         raise InputError(f"{place} cannot be read as a sentence encoder: {error}") from None
     # As they will be saved, so that a model predicts the same before and after.
     model.load_state_dict({name: w.half().float() for name, w in model.state_dict().items()})

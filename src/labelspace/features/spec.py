@@ -24,7 +24,7 @@ from labelspace.features.word2vec import WordVectors
 
 
 class TextFeatures(Protocol):
-    """What a feature pipeline needs of text features; `TextTransformer` has all of it."""
+    """The interface of text features in a feature pipeline; `TextTransformer` implements it."""
 
     kind: ClassVar[str]
 

@@ -74,7 +74,7 @@ def built(make: Callable[[], Any], weights: Mapping[str, Iterable[int]], torch: 
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether it is a number of a reasonable size, a word, or a short list or map of them."""
+    """Return whether it is a number of reasonable size, a word, or a short list or map of them."""
     if value is None or isinstance(value, bool):
         return True
     if isinstance(value, int | float):

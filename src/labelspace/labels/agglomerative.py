@@ -1,8 +1,8 @@
 """Agglomerative clustering of a sparse similarity graph, by chains of nearest neighbours.
 
-Similarities that are not stored are 0, which says nothing: clusters merge only while some of their
-members are alike, and what is left is a forest. Memory is a few times that of the graph, never
-nodes x nodes; rows of merged clusters are put together when they are next read.
+Similarities that are not stored are 0, and clusters of similarity 0 are not merged: the result is a
+forest. Memory is a few times that of the graph, never nodes x nodes; rows of merged clusters are
+merged when they are next read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def agglomerate(graph: csr_matrix, link: Link) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _merge_all(starts, lengths, ids, similarity, pairs, filled, complete, parent):  # type: ignore[no-untyped-def]
-    """Merge until no two clusters are alike; returns how many nodes the forest has."""
+    """Merge until no two clusters are similar; return the number of nodes of the forest."""
     n = len(starts)
     into, node = np.arange(n), np.arange(n)  # the cluster a cluster went into; its node
     sizes, place = np.ones(n, np.int64), np.full(n, -1, np.int64)
@@ -75,7 +75,7 @@ def _merge_all(starts, lengths, ids, similarity, pairs, filled, complete, parent
             here, before, starts[here], lengths[here], ids, similarity, sizes, complete
         )
         if nearest < 0:
-            links = 0  # nothing is like it, which is possible only at the start of a chain
+            links = 0  # nothing is similar, which is possible only at the start of a chain
         elif nearest != before:
             chain[links] = nearest
             links += 1
@@ -93,7 +93,7 @@ def _merge_all(starts, lengths, ids, similarity, pairs, filled, complete, parent
 def _read_row(  # type: ignore[no-untyped-def]
     here, start, length, ids, similarity, pairs, into, sizes, place, complete
 ):
-    """Bring a cluster's row up to date: one cell a neighbouring cluster of today; its length."""
+    """Update a cluster's row to one cell per current neighbouring cluster; return its length."""
     kept = 0
     for cell in range(start, start + length):
         there = _current(ids[cell], into)
@@ -113,7 +113,7 @@ def _read_row(  # type: ignore[no-untyped-def]
     for cell in range(start, start + kept):
         there = ids[cell]
         place[there] = -1
-        # A pair that is not stored is not alike: the least similar pair is 0, now and for good.
+        # A pair that is not stored has similarity 0, so the least similarity stays 0.
         if not complete or pairs[cell] == sizes[here] * sizes[there]:
             at = start + alike
             ids[at], similarity[at], pairs[at] = there, similarity[cell], pairs[cell]
@@ -123,7 +123,7 @@ def _read_row(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _current(cluster, into):  # type: ignore[no-untyped-def]
-    """The cluster that this one is part of by now; the way there is shortened."""
+    """Return the cluster that this one is now part of, and shorten the path to it."""
     while into[cluster] != cluster:
         into[cluster] = into[into[cluster]]
         cluster = into[cluster]
@@ -132,7 +132,7 @@ def _current(cluster, into):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _nearest(here, before, start, length, ids, similarity, sizes, complete):  # type: ignore[no-untyped-def]
-    """The most similar cluster: of equals the one we came from, else that of the lowest number."""
+    """Return the most similar cluster; of equals `before`, else that of the lowest number."""
     nearest, best = -1, -1.0
     for cell in range(start, start + length):
         there, alike = ids[cell], np.float64(similarity[cell])
@@ -146,7 +146,7 @@ def _nearest(here, before, start, length, ids, similarity, sizes, complete):  # 
 
 @njit(cache=True, nogil=True)
 def _join_rows(here, other, starts, lengths, ids, similarity, pairs, filled, into):  # type: ignore[no-untyped-def]
-    """Put the rows of two clusters one after the other as that of `here`; returns the new fill."""
+    """Concatenate the rows of two clusters as that of `here`; return the new fill."""
     total = lengths[here] + lengths[other]
     if filled + total > len(ids):
         filled = _move_together(starts, lengths, ids, similarity, pairs, into, other)
@@ -162,7 +162,7 @@ def _join_rows(here, other, starts, lengths, ids, similarity, pairs, filled, int
 
 @njit(cache=True, nogil=True)
 def _move_together(starts, lengths, ids, similarity, pairs, into, other):  # type: ignore[no-untyped-def]
-    """Close the gaps that rows of the past left; rows only shrink, so half of the array is free."""
+    """Close the gaps that old rows left; rows only shrink, so half of the array is free."""
     filled = 0
     for cluster in np.argsort(starts):
         if into[cluster] != cluster and cluster != other:

@@ -1,8 +1,8 @@
-"""Balanced splits: items that point the same way come together, in parts of equal size.
+"""Balanced splits: items of similar direction come together, in parts of equal size.
 
 Spherical 2-means in which the better half for one side goes there (as in Parabel, Prabhu et al.
-2018), done again and again: a split into B parts is a split into two, and each of these into its
-share of the B. Vectors stay sparse; all ranges of a level are split at once, over all cores.
+2018), repeated: a split into B parts is a split into two, and each of these into its share of the
+B. Vectors stay sparse; all ranges of a level are split at once, over all cores.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def split_balanced(
 def _halves(
     starts: np.ndarray, sizes: np.ndarray, lefts: np.ndarray, wanted: np.ndarray, nodes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Ranges, how many parts each is still to give, and their nodes, after one split into two."""
+    """Return starts, sizes, number of parts still to make, and nodes, after one split into two."""
     whole = wanted == 1
     pairs = [
         np.stack([starts, starts + lefts], axis=1),

@@ -31,23 +31,38 @@ def build_tree(
     seed: int = 0,
     taxonomy: Taxonomy | None = None,
 ) -> LabelTree:
-    """A tree whose leaves are the labels that have examples; the others hang nowhere.
+    """Build a tree whose leaves are the labels that have examples; other labels are on no node.
 
-    kind       "kmeans"    balanced splits of the labels' centroids
-               "complete"  complete link; the distance of two labels is minus the number of examples
-                           they share (Srinivasan et al., section 4.1)
-               "iou"       the same with that number over the number of examples with either label
-               "average"   average link, also on examples shared over examples with either: by
-                           plain numbers all labels join the most frequent one in turn
-               "taxonomy"  as given; a label on an inner node hangs on a leaf of its own below it
-               "random"    balanced splits by chance
-    fanout     parts into which balanced splits divide; link clustering merges two at a time, and a
-               node then takes over its largest child's children up to this number
-    leaf_size  a part of so many labels is not divided further: they are its leaves. With 2 and a
-               fanout of 2, trees are binary, as in the paper.
+    Labels that share no example cannot be compared by link clustering: the clusters that it leaves,
+    and the roots of a taxonomy, are joined by balanced splits of their centroids.
 
-    Labels that share no example have distance 0 from each other, which says nothing: what link
-    clustering or the taxonomy leaves apart is joined by balanced splits of centroids.
+    Parameters
+    ----------
+    kind : {"kmeans", "complete", "iou", "average", "taxonomy", "random"}
+        "kmeans": balanced splits of the labels' centroids. "complete": complete linkage on the
+        number of examples that two labels share (Srinivasan et al., section 4.1). "iou": complete
+        linkage on the Jaccard index of their examples. "average": average linkage on the Jaccard
+        index, since by plain counts all labels would join the most frequent one in turn.
+        "taxonomy": the given taxonomy, with labels of inner nodes on leaves of their own.
+        "random": balanced splits at random.
+    X : csr_matrix of shape (examples, features)
+    Y : csr_matrix of shape (examples, labels)
+    fanout : int
+        Parts per balanced split. Linkage merges two clusters at a time; its trees are widened to
+        this number (see `LabelTree.widened`).
+    leaf_size : int
+        A part of at most this many labels is not split further: they are its leaves. With 2 and
+        a fanout of 2, trees are binary, as in the paper.
+    seed : int
+    taxonomy : Taxonomy, optional
+        Needed for "taxonomy".
+
+    Raises
+    ------
+    ParameterError
+        If the kind is unknown.
+    InputError
+        If the taxonomy is missing or has another number of labels than Y.
     """
     if kind not in TREE_KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(TREE_KINDS)}")
@@ -62,7 +77,7 @@ def build_tree(
 def _forest(
     kind: TreeKind, Y: csr_matrix, taxonomy: Taxonomy | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(parent, label) of the nodes, before roots are joined; labels without examples are -1."""
+    """Return (parent, label) of the nodes before roots are joined; unused labels are -1."""
     used = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
     own = np.where(used, np.arange(Y.shape[1]), -1)
     if kind in ("kmeans", "random"):
@@ -84,7 +99,7 @@ def _forest(
 
 
 def _shared_examples(jaccard: csr_matrix, Y: csr_matrix) -> np.ndarray:
-    """The number of examples that two labels share, again from their number over that of either."""
+    """Return the number of examples that two labels share, computed from their Jaccard index."""
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     row_of = rows_of(jaccard)
     either = counts[row_of] + counts[jaccard.indices]
@@ -106,13 +121,13 @@ def _joined(
     seed: int,
     at_random: bool = False,
 ) -> LabelTree:
-    """The tree with balanced splits between the root and its children, if those are many."""
+    """Return the tree with balanced splits between the root and its children, if these are many."""
     top = np.array(tree.children(0))
     if len(top) <= most:
         return tree
     members = np.concatenate([[0], tree.label_counts[top].cumsum()])
     ones = np.ones(len(tree.label_order), np.float32)
-    # Siblings' labels stand side by side in depth-first order, as the siblings do.
+    # The labels of siblings are adjacent in depth-first order, as the siblings are.
     sums = csr_matrix((ones, tree.label_order, members), shape=(len(top), tree.n_labels))
     vectors = unit_rows(sums @ centroids)
     above, part_of = split_balanced(

@@ -1,6 +1,6 @@
-"""How often labels occur together, as the target of the GLaS regulariser (Guo et al. 2019, eq. 3).
+"""Co-occurrence of labels, as the target of the GLaS regulariser (Guo et al. 2019, eq. 3).
 
-With A = Y^T Y, A_ij counts the examples that carry both labels i and j, and A_ii those of label i.
+With A = Y^T Y, A_ij counts the examples that have both labels i and j, and A_ii those of label i.
 Each measure turns these counts into a similarity in [0, 1] that is 1 for a label with itself.
 """
 
@@ -91,7 +91,7 @@ class CooccurrenceTarget:
         return block
 
 
-# Each measure takes the shares of all examples that carry both labels, the one, and the other.
+# Each measure takes the shares of all examples that have both labels, the one, and the other.
 
 
 def _arithmetic(both: np.ndarray, one: np.ndarray, other: np.ndarray) -> Any:
@@ -122,7 +122,7 @@ MEASURES: Mapping[str, Callable[[np.ndarray, np.ndarray, np.ndarray], Any]] = {
 
 
 def _thinned(Y: csr_matrix, most: int, seed: int) -> csr_matrix:
-    """Y with at most so many labels in a row, weighted so that expected pair counts stay."""
+    """Return Y with at most `most` labels per row, weighted to keep the expected pair counts."""
     lengths = np.diff(Y.indptr)
     if not (lengths > most).any():
         return csr_matrix((np.ones(Y.nnz, np.float32), Y.indices, Y.indptr), shape=Y.shape)
@@ -155,7 +155,7 @@ def _measure_in_place(
 
 @njit(cache=True, nogil=True)
 def _gather(labels, rank, indptr, indices, data, out_indptr, out_indices, out_data):  # type: ignore[no-untyped-def]
-    """Cells of the rows `labels` whose column has a rank (counted from 1), renumbered by it."""
+    """Copy the cells of the rows `labels` whose column has a rank, renumbered by rank - 1."""
     filled = 0
     for row in range(len(labels)):
         for cell in range(indptr[labels[row]], indptr[labels[row] + 1]):

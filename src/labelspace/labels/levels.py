@@ -28,7 +28,7 @@ class Levels:
     of : ndarray of shape (n_labels,)
         The level of each label, as a position in `names`.
     depth : int
-        How many of the names are levels of the taxonomy.
+        The number of names that are levels of the taxonomy.
     edges : csr_matrix of shape (n_nodes, n_nodes)
         1 where the row is a child of the column; labels come first.
 
@@ -70,7 +70,7 @@ class Levels:
 
     @property
     def on_path(self) -> np.ndarray:
-        """True per label of the taxonomy, False per label of another kind."""
+        """Return True for each label of the taxonomy, False for labels of other kinds."""
         return np.asarray(self.of < self.depth)
 
     def ancestors(self) -> csr_matrix:
@@ -88,7 +88,7 @@ class Levels:
         return reached[: len(self.of)].tocsr()
 
     def one_label_each(self, Y: csr_matrix) -> bool:
-        """Whether no example has two labels on one level, so that its labels are one path."""
+        """Return whether no example has two labels on a level, so that its labels are one path."""
         rows = rows_of(Y)
         places = rows * len(self.names) + self.of[Y.indices]
         return len(np.unique(places)) == len(places)

@@ -1,8 +1,8 @@
 """A tree over labels as flat arrays: one shape for every method, plot and file that needs a tree.
 
 Nodes are numbered level by level from the root, 0, siblings side by side. So a parent's number is
-below those of its children, and loops over nodes need neither recursion nor a stack. Labels may
-hang on leaves and on inner nodes alike, each on at most one node; other nodes carry none.
+below those of its children, and loops over nodes need neither recursion nor a stack. Leaves and
+inner nodes may have a label, each label at most one node; other nodes have none.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class LabelTree:
 
     @classmethod
     def from_parents(cls, parent: np.ndarray, label: np.ndarray, n_labels: int) -> LabelTree:
-        """From nodes in any order; siblings keep theirs."""
+        """Build a tree from nodes in any order; siblings keep theirs."""
         return cls.in_order(parent, label, n_labels, level_order(parent))
 
     @classmethod
     def in_order(
         cls, parent: np.ndarray, label: np.ndarray, n_labels: int, order: np.ndarray
     ) -> LabelTree:
-        """From nodes in any order and their `level_order`."""
+        """Build a tree from nodes in any order and their `level_order`."""
         carried = label[label >= 0]
         if len(carried) and (carried.max() >= n_labels or np.bincount(carried).max() > 1):
-            raise InputError(f"each label from 0 to {n_labels - 1} may hang on one node only")
+            raise InputError(f"each label from 0 to {n_labels - 1} may be on one node only")
         number = np.empty(len(order), np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
         above = parent[order]
@@ -60,41 +60,44 @@ class LabelTree:
         return cls(renumbered.astype(np.int32), label[order].astype(np.int32), n_labels)
 
     def __len__(self) -> int:
-        """The number of nodes."""
+        """Return the number of nodes."""
         return len(self.parent)
 
     @cached_property
     def first_child(self) -> np.ndarray:
-        """Children of node i are first_child[i] to first_child[i + 1] - 1."""
+        """Return offsets: the children of node i are first_child[i] to first_child[i + 1] - 1."""
         counts = np.bincount(self.parent[1:], minlength=len(self))
         return np.concatenate([[1], 1 + counts.cumsum()]).astype(np.int32)
 
     def children(self, node: int) -> range:
+        """Return the children of a node."""
         return range(int(self.first_child[node]), int(self.first_child[node + 1]))
 
     @cached_property
     def is_leaf(self) -> np.ndarray:
+        """Return True for each node without children."""
         return np.asarray(np.diff(self.first_child) == 0)
 
     @cached_property
     def leaves(self) -> np.ndarray:
+        """Return the nodes without children."""
         return np.flatnonzero(self.is_leaf)
 
     @cached_property
     def depth(self) -> np.ndarray:
-        """Edges between the root and each node."""
+        """Return the number of edges between the root and each node."""
         depth = np.zeros(len(self), np.int32)
         _add_to_children(self.parent, depth)
         return depth
 
     @cached_property
     def levels(self) -> np.ndarray:
-        """Nodes of depth d are levels[d] to levels[d + 1] - 1."""
+        """Return offsets: the nodes of depth d are levels[d] to levels[d + 1] - 1."""
         return np.searchsorted(self.depth, np.arange(int(self.depth[-1]) + 2))
 
     @cached_property
     def node_of(self) -> np.ndarray:
-        """The node that carries each label, -1 where none does."""
+        """Return the node of each label, -1 for a label on no node."""
         nodes = np.full(self.n_labels, -1, np.int32)
         carrying = np.flatnonzero(self.label >= 0)
         nodes[self.label[carrying]] = carrying
@@ -102,54 +105,54 @@ class LabelTree:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """Nodes in the subtree of each node, itself included."""
+        """Return the number of nodes in the subtree of each node, itself included."""
         sizes = np.ones(len(self), np.int64)
         _add_to_parents(self.parent, sizes)
         return sizes
 
     @cached_property
     def place(self) -> np.ndarray:
-        """Each node's place in depth-first order: its subtree holds the `sizes` places from it."""
+        """Return each node's position in depth-first order; `sizes` positions are its subtree."""
         place = np.zeros(len(self), np.int64)
         _depth_first(self.parent, self.sizes, place)
         return place
 
     @cached_property
     def depth_first(self) -> np.ndarray:
-        """All nodes, each before its children and its whole subtree before the next sibling."""
+        """Return the nodes in depth-first order: each subtree as a whole, its root first."""
         return np.argsort(self.place)
 
     @cached_property
     def label_order(self) -> np.ndarray:
-        """The labels in depth-first order, so that those of a subtree stand side by side."""
+        """Return the labels in depth-first order, in which those of a subtree are a range."""
         labels = self.label[self.depth_first]
         return np.asarray(labels[labels >= 0])
 
     @cached_property
     def label_ranges(self) -> np.ndarray:
-        """(nodes, 2): the labels in a node's subtree are label_order[start:stop]."""
+        """Return (nodes, 2) offsets: the labels below a node are label_order[start:stop]."""
         before = np.concatenate([[0], (self.label[self.depth_first] >= 0).cumsum()])
         return np.stack([before[self.place], before[self.place + self.sizes]], axis=1)
 
     @cached_property
     def label_counts(self) -> np.ndarray:
-        """Labels in the subtree of each node."""
+        """Return the number of labels in the subtree of each node."""
         return np.asarray(np.diff(self.label_ranges, axis=1)[:, 0])
 
     def labels_below(self, node: int) -> np.ndarray:
-        """The labels in the subtree of a node, its own included."""
+        """Return the labels in the subtree of a node, its own included."""
         start, stop = self.label_ranges[node]
         return np.asarray(self.label_order[start:stop])
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the root down to this one."""
+        """Return the nodes from the root down to this one."""
         up = [node]
         while self.parent[up[-1]] >= 0:
             up.append(int(self.parent[up[-1]]))
         return up[::-1]
 
     def with_labels_on_leaves(self) -> LabelTree:
-        """The same tree, but a label of an inner node hangs on a new leaf below that node."""
+        """Return the tree with each label of an inner node moved to a new leaf below that node."""
         inner = np.flatnonzero((self.label >= 0) & ~self.is_leaf)
         kept = self.label.copy()
         kept[inner] = -1
@@ -157,7 +160,7 @@ class LabelTree:
         return self.from_parents(np.concatenate([self.parent, inner]), label, self.n_labels)
 
     def trimmed(self) -> LabelTree:
-        """Without the nodes below which there is no label; the root stays."""
+        """Return the tree without nodes that have no label in their subtree; the root stays."""
         keep = self.label_counts > 0
         keep[0] = True
         number = keep.cumsum() - 1
@@ -165,7 +168,10 @@ class LabelTree:
         return LabelTree(parent.astype(np.int32), self.label[keep], self.n_labels)
 
     def collapsed(self, most: int) -> LabelTree:
-        """Subtrees of at most so many labels become one node with these labels as its leaves."""
+        """Return the tree with subtrees of at most `most` labels replaced by one node.
+
+        These labels are the leaves of that node.
+        """
         tree = self.trimmed()
         counts, parent = tree.label_counts, tree.parent
         small = counts <= most
@@ -179,7 +185,7 @@ class LabelTree:
         parent = np.where(small & ~top, np.where(bare[above], parent[above], above), parent)
         label = np.where(top & ~bare, -1, tree.label)
         keep = ~small | (top & ~bare) | (small & (tree.label >= 0))
-        # A label that sat on a top itself goes to a leaf below it.
+        # A label of the top node itself goes to a leaf below it.
         own = np.flatnonzero(top & ~bare & (tree.label >= 0))
         number = keep.cumsum() - 1
         parent = np.where(parent < 0, -1, number[parent])[keep]
@@ -190,9 +196,10 @@ class LabelTree:
         )
 
     def widened(self, fanout: int) -> LabelTree:
-        """A node takes over the children of its largest child while it has at most so many.
+        """Return a flatter tree, in which nodes have up to `fanout` children.
 
-        Lopsided trees get shallower by that factor, and every cluster that stays is one of theirs.
+        A node replaces its largest child by that child's children as long as it then has at most
+        `fanout`. The clusters that remain are clusters of the original tree.
         """
         parent = self.parent.astype(np.int64)
         kept = _take_over(self.first_child, self.label_counts, fanout, parent)
@@ -201,7 +208,7 @@ class LabelTree:
         return self.from_parents(above, self.label[kept], self.n_labels)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All there is to keep, for a method's state."""
+        """Return the arrays that `from_arrays` needs, for a method's state."""
         return {
             "parent": self.parent,
             "label": self.label,
@@ -210,7 +217,7 @@ class LabelTree:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LabelTree:
-        """The inverse of `arrays`, checked; memory maps are not copied."""
+        """Restore a tree from `arrays` after checking them; memory maps are not copied."""
         parent, label, n_labels = arrays["parent"], arrays["label"], int(arrays["n_labels"][0])
         holds = (
             parent.shape == label.shape == (len(parent),)
@@ -226,11 +233,10 @@ class LabelTree:
 
 
 def taxonomy_forest(taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:
-    """(parent, label) of a taxonomy's nodes in its own numbering, -1 the parent of its roots.
+    """Return (parent, label) of a taxonomy's nodes in its own numbering; roots have parent -1.
 
-    A node with several parents is hung on the deepest of them, the one that says most of it, and
-    of equally deep ones on the first: a label keeps one node, and the tree stays as large as the
-    taxonomy.
+    Of several parents a node keeps the deepest, which is the most specific, and of equally deep
+    ones the first. So each label has one node, and the tree has as many nodes as the taxonomy.
     """
     child, parent = taxonomy.edges.T
     depths = taxonomy.depths()
@@ -242,19 +248,19 @@ def taxonomy_forest(taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:
 
 
 def taxonomy_tree(taxonomy: Taxonomy) -> tuple[LabelTree, np.ndarray]:
-    """A taxonomy as a tree (see `taxonomy_forest`) under a new root.
+    """Return a taxonomy as a tree (see `taxonomy_forest`) under a new root.
 
-    Also returns the number in the taxonomy of each node of the tree, -1 for the root.
+    The second value is the number in the taxonomy of each node of the tree, -1 for the root.
     """
     parents, labels = taxonomy_forest(taxonomy)
-    parents = np.concatenate([[-1], parents + 1])  # roots, -1, now hang on node 0
+    parents = np.concatenate([[-1], parents + 1])  # roots, -1, are now children of node 0
     labels = np.concatenate([[-1], labels])
     order = level_order(parents)
     return LabelTree.in_order(parents, labels, taxonomy.n_labels, order), order - 1
 
 
 def level_order(parent: np.ndarray) -> np.ndarray:
-    """Nodes of a tree level by level, children in the order of their parents."""
+    """Return the nodes of a tree level by level, children in the order of their parents."""
     roots = np.flatnonzero(parent < 0)
     if len(roots) != 1:
         raise InputError(f"a tree has one root, that is one parent of -1: found {len(roots)}")
@@ -264,7 +270,7 @@ def level_order(parent: np.ndarray) -> np.ndarray:
     starts = np.searchsorted(parent[by_parent], np.arange(len(parent) + 1))
     order = np.empty(len(parent), np.int64)
     if _walk_levels(roots[0], by_parent, starts, order) < len(parent):
-        raise InputError("the nodes form no tree: some hang in a circle")
+        raise InputError("the nodes form no tree: they have a cycle")
     return order
 
 
@@ -295,7 +301,7 @@ def _add_to_parents(parent, sums):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _depth_first(parent, sizes, place):  # type: ignore[no-untyped-def]
-    """A node stands behind its parent and the subtrees of its elder siblings."""
+    """Set each node's position: after its parent and the subtrees of earlier siblings."""
     following = np.ones(len(parent), np.int64)  # where a node's next child goes, from its own place
     for node in range(1, len(parent)):
         above = parent[node]
@@ -305,7 +311,7 @@ def _depth_first(parent, sizes, place):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _take_over(first_child, label_counts, fanout, parent):  # type: ignore[no-untyped-def]
-    """Set the parents of the nodes that stay; returns which do."""
+    """Set the parents of the nodes that stay; return which do."""
     kept = np.ones(len(parent), np.bool_)
     children = np.empty(max(fanout, np.diff(first_child).max()), np.int64)
     for node in range(len(parent)):

@@ -64,7 +64,7 @@ class LabelMap:
 
     @property
     def weights(self) -> np.ndarray:
-        """The priority of labels where not all can be shown: their counts, or 0."""
+        """Return the priority of labels where not all can be shown: their counts, or 0."""
         return np.zeros(len(self), np.int64) if self.counts is None else self.counts
 
 

@@ -21,7 +21,8 @@ class Box(NamedTuple):
     right: float
     bottom: float
 
-    def meets(self, other: Box) -> bool:
+    def overlaps(self, other: Box) -> bool:
+        """Return whether the boxes overlap or are too near to each other."""
         return (
             self.left < other.right + _APART
             and other.left < self.right + _APART
@@ -48,7 +49,7 @@ class Placed:
         if box.top < page.top or box.bottom > page.bottom:
             return False
         touched = list(_cells(box))
-        if any(box.meets(other) for cell in touched for other in self.cells[cell]):
+        if any(box.overlaps(other) for cell in touched for other in self.cells[cell]):
             return False
         for cell in touched:
             self.cells[cell].append(box)

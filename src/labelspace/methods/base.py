@@ -95,6 +95,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         The parameters of the fitted method: every "auto" is a value.
     n_features_in_, n_labels_ : int
         Columns of X and of Y in `fit`.
+    history_ : list of dict or None
+        Loss and metrics of each epoch, of methods that train in epochs.
+    members_ : sequence of Method
+        The fitted members, of methods that combine others.
     """
 
     name: ClassVar[str]
@@ -115,6 +119,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     n_features_in_: int
     n_labels_: int
     trees_: list[LabelTree]
+    history_: list[dict[str, float]] | None = None
+    members_: Sequence[Method] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Build the constructor and the docstring's section on parameters."""

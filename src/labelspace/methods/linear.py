@@ -39,7 +39,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.metrics.ranking import measure
 from labelspace.ranking import Ranking
-from labelspace.runs.callbacks import Callback, kept_blocks, teller
+from labelspace.runs.callbacks import Callback, kept_blocks, progress_reporter
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -176,7 +176,9 @@ class Linear(Method):
             C=self.params_.C,
             prune=self.params_.prune, tolerance=self.params_.tolerance,
             passes=self.params_.passes, seed=self.params_.seed,
-            progress=teller(callbacks, "classifiers", int(np.count_nonzero(Y.getnnz(axis=0)))),
+            progress=progress_reporter(
+                callbacks, "classifiers", int(np.count_nonzero(Y.getnnz(axis=0)))
+            ),
             blocks=blocks,
         )  # fmt: skip
 

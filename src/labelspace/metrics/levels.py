@@ -18,7 +18,7 @@ from labelspace.labels.levels import Levels
 from labelspace.metrics.ranking import RankedLabels
 
 MOST_TAIL_SAMPLES = 25
-RANKED = 50  # labels of an example that choosing looks at
+RANKED = 50  # labels per example among which labels are chosen
 THRESHOLD = 0.5
 
 
@@ -141,9 +141,9 @@ def level_figures(
 def set_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]:
     """Return precision, recall and F1 of pairs of example and label, and subset accuracy.
 
-    macro-F1 is the mean over the labels that are true or chosen somewhere; accuracy the share of
-    the examples with true labels whose chosen labels are just those. Where nothing is true, recall
-    and accuracy are None; the others too where nothing is chosen either.
+    macro-F1 is the mean over the labels that are true or chosen for any example; accuracy is the
+    share of the examples with true labels whose chosen labels are just those. Where nothing is
+    true, recall and accuracy are None; the others too where nothing is chosen either.
     """
     n = chosen.shape[1]
     right = np.bincount(chosen.multiply(truth).tocsr().indices, minlength=n)
@@ -178,9 +178,9 @@ def na_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]
 def _accuracy(chosen: csr_matrix, truth: csr_matrix) -> float | None:
     n_true, n_chosen = np.diff(truth.indptr), np.diff(chosen.indptr)
     n_right = np.diff(chosen.multiply(truth).tocsr().indptr)
-    asked = n_true > 0
+    labelled = n_true > 0
     exact = (n_right == n_true) & (n_right == n_chosen)
-    return _share((exact & asked).sum(), asked.sum())
+    return _share((exact & labelled).sum(), labelled.sum())
 
 
 def _precision(right: float, chosen: int, true: int) -> float | None:

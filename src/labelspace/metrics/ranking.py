@@ -230,9 +230,9 @@ def _hits(labels: np.ndarray, truth: csr_matrix) -> np.ndarray:
     """Return which cells of a ranking hold a true label, by a search among (row, label) keys."""
     width = max(truth.shape[1], int(labels.max(initial=-1)) + 1)
     known = rows_of(truth) * width + truth.indices
-    asked = np.arange(len(labels), dtype=np.int64)[:, None] * width + labels
-    places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    return np.asarray((known[places] == asked) & (labels >= 0))
+    ranked = np.arange(len(labels), dtype=np.int64)[:, None] * width + labels
+    places = np.minimum(np.searchsorted(known, ranked), len(known) - 1)
+    return np.asarray((known[places] == ranked) & (labels >= 0))
 
 
 def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:

@@ -34,7 +34,10 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean distance of score and true share; NaN without pairs."""
+        """Return the expected calibration error; NaN without pairs.
+
+        It is the mean distance of a bin's score and its share of true labels.
+        """
         if not self.counts.any():
             return float("nan")
         return float(np.average(np.abs(self.scores - self.hits), weights=self.counts))

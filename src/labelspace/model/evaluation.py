@@ -69,7 +69,7 @@ def evaluate_model(
 
 
 def unknown_labels(tagger: Tagger, test: Dataset) -> dict[str, Any]:
-    """Count the labels that the model does not know.
+    """Count the labels that are not in the model.
 
     The result has the number of "labels", their "count" of assignments to examples, and the "share"
     of these in all assignments, in percent.
@@ -83,24 +83,24 @@ def unknown_labels(tagger: Tagger, test: Dataset) -> dict[str, Any]:
 
 
 def check_labels(tagger: Tagger, test: Dataset, columns: Columns | None) -> None:
-    """Log a warning of labels that the model does not know; raise DataError if it knows none."""
+    """Log a warning of labels that are not in the model; raise DataError if none is."""
     found = unknown_labels(tagger, test)
     if not found["count"]:
         return
     names = test.names()
-    strange = np.unique(test.labels.indices[test.labels.indices >= len(tagger.label_names)])
-    samples = _quoted([names[label] for label in strange[:_SAMPLES].tolist()])
+    unknown = np.unique(test.labels.indices[test.labels.indices >= len(tagger.label_names)])
+    samples = _quoted([names[label] for label in unknown[:_SAMPLES].tolist()])
     if found["count"] < test.labels.nnz:
         logger.warning(
-            "%s: %d of %d label assignments (%.1f percent) have labels that the model does not "
-            "know, such as %s",
+            "%s: %d of %d label assignments (%.1f percent) have labels that are not in the model, "
+            "such as %s",
             *(test.source or "the data", found["count"], test.labels.nnz, found["share"], samples),
         )
         return
     read = () if columns is None else (*columns.labels, *columns.path)
     known = tagger.columns
     raise DataError(
-        f"the model knows none of the labels{_of_columns(read)}, such as {samples}; its own labels"
+        f"the model has none of the labels{_of_columns(read)}, such as {samples}; its own labels"
         f"{_of_columns((*known.labels, *known.path))} are such as "
         f"{_quoted(tagger.label_names[:_SAMPLES])}: give the label columns of the training data "
         "(--label-columns, --path-columns)",

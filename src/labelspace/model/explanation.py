@@ -112,7 +112,7 @@ def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Expl
     return Explanation(
         labels[found.label],
         score,
-        [(features[number], push) for number, push in found.features],
+        [(features[number], weight) for number, weight in found.features],
         [(labels[number], cosine) for number, cosine in found.labels],
         [
             NearExample(row + 1, cosine, [labels[number] for number in carried])

@@ -1,4 +1,4 @@
-"""How a model reads data: labels and features are numbered as in its training data."""
+"""Reading data for a model: labels and features are numbered as in its training data."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _check_finite(bundle: store.Bundle) -> None:
 
 
 def _check_names(names: Any, n_labels: int) -> None:
-    """Labels have different names, which are texts that can be printed."""
+    """Check that the names are different texts that can be printed; raise if they are not."""
     listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
     expect(listed and len(names) == n_labels, f"labels.json is not a list of {n_labels} names")
     expect(len(set(names)) == n_labels, "labels.json names a label twice")

@@ -147,7 +147,7 @@ def locked(directory: str | Path) -> Iterator[None]:
 
 
 def size_in_bytes(directory: str | Path) -> int:
-    """What the model takes on disk."""
+    """Return the size of the model on disk."""
     return sum(file.stat().st_size for file in Path(directory).rglob("*") if file.is_file())
 
 
@@ -163,7 +163,7 @@ class _Folder:
         if os.open not in os.supports_dir_fd:  # Windows, where an open directory cannot be renamed
             return cls(place, None)
         for _ in range(_ATTEMPTS):
-            # Listed after the look at the place: a save may be between its two renames.
+            # Listed after the place was checked: a save may be between its two renames.
             for path in itertools.chain([place], _moved_aside(place)):
                 try:
                     return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
@@ -180,7 +180,7 @@ class _Folder:
             os.close(self._handle)
 
     def is_at(self, place: Path) -> bool:
-        """Whether the directory of this name is still the one that is open."""
+        """Return whether the directory of this name is still the one that is open."""
         if self._handle is None:
             return True
         try:
@@ -208,11 +208,11 @@ def _fill(directory: Path, bundle: Bundle) -> None:
     for stem, arrays in bundle.arrays.items():
         with (directory / f"{stem}.safetensors").open("xb") as file:
             put_arrays(file, arrays)
-        files[f"{stem}.safetensors"] = _facts(directory / f"{stem}.safetensors")
+        files[f"{stem}.safetensors"] = _file_record(directory / f"{stem}.safetensors")
     for stem, document in bundle.documents.items():
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
         (directory / f"{stem}.json").write_text(text, encoding="utf-8")
-        files[f"{stem}.json"] = _facts(directory / f"{stem}.json")
+        files[f"{stem}.json"] = _file_record(directory / f"{stem}.json")
     header = {"format": FORMAT, **bundle.header, "files": dict(sorted(files.items()))}
     text = json.dumps(header, indent=2, ensure_ascii=False, allow_nan=False)
     (directory / HEADER).write_text(text + "\n", encoding="utf-8")
@@ -221,7 +221,7 @@ def _fill(directory: Path, bundle: Bundle) -> None:
     sync(directory)
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _file_record(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return {"sha256": sha256, "bytes": path.stat().st_size}
@@ -369,7 +369,7 @@ def _check_place(target: Path, directory: str | Path) -> None:
     parent = target.parent
     while not parent.exists():
         parent = parent.parent
-    # Tried, since permissions alone do not tell of read-only disks and quotas.
+    # Tried, since permissions alone do not show read-only disks and quotas.
     probe = beside(parent / target.name, "new")
     probe.mkdir()
     with contextlib.suppress(FileNotFoundError):  # a save removes what others left

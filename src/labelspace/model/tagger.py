@@ -76,7 +76,7 @@ class Tagger:
     label_names : sequence of str
         One name per label of the method.
     label_counts : LabelCounts, optional
-        How many training examples have each label.
+        The number of training examples per label.
     taxonomy : Taxonomy, optional
         Parents and children among the labels.
     metadata : dict, optional
@@ -211,7 +211,7 @@ class Tagger:
         Parameters
         ----------
         source : path, DataFrame, list of dict or Dataset
-            The examples. Labels that the model does not know come after those that it knows.
+            The examples. Labels that are not in the model come after those of the model.
         columns : Columns, optional
             The columns of a table. Default: those of the training data.
 
@@ -231,14 +231,14 @@ class Tagger:
         return read_labelled(self, source, columns)
 
     def read_test(self, source: Source, columns: Columns | None = None) -> Dataset:
-        """Read examples as `read` does, and check that the model knows their labels.
+        """Read examples as `read` does, and check that the model has their labels.
 
-        A warning is logged if it does not know some of them.
+        A warning is logged if some of them are not in the model.
 
         Raises
         ------
         DataError
-            If the model knows none of the labels.
+            If none of the labels is in the model.
         """
         test = self.read(source, columns)
         used = None if isinstance(source, Dataset) else columns or self.columns
@@ -288,7 +288,7 @@ class Tagger:
     ) -> dict[str, Any]:
         """Measure the model on labelled data: what `labelspace evaluate --json` prints.
 
-        A warning is logged if the model does not know some of the labels.
+        A warning is logged if some of the labels are not in the model.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class Tagger:
         Raises
         ------
         DataError
-            If the model knows none of the labels.
+            If none of the labels is in the model.
         ParameterError
             If `levels` is given and there is no taxonomy, or a cut-off is below 1.
 

@@ -259,7 +259,7 @@ def _as_dataset(source: Source, columns: Columns | None, names: list[str] | None
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What training would do.
+    """The plan of a training run, made without training.
 
     Attributes
     ----------

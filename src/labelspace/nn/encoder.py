@@ -1,4 +1,4 @@
-"""From sparse features to a point in the space: one sparse layer, hidden layers if wanted."""
+"""The encoder from sparse features to vectors: one sparse layer, and optional hidden layers."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Encoder:
 
     @property
     def dim(self) -> int:
-        """Dimension of the vectors."""
+        """Return the dimension of the vectors."""
         last = _weight(self.hidden[-1]) if self.hidden else self.input_layer.weight
         return int(last.shape[1])
 

@@ -11,7 +11,7 @@ from labelspace.nn.row_tables import RowTable
 
 
 class Optimiser(Protocol):
-    """What the Trainer needs of an optimiser; its state is a flat mapping of tensors."""
+    """The interface of an optimiser of the Trainer; its state is a flat mapping of tensors."""
 
     def zero_grad(self) -> None:
         """Clear the gradients before a batch."""

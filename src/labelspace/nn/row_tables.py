@@ -36,7 +36,7 @@ class RowTable:
     moment1, moment2 : ndarrays of shape (rows, width), float32
         Adam's running means of gradients and of squared gradients.
     steps : ndarray of shape (rows,), int32
-        How many times each row was updated.
+        The number of updates of each row.
 
     Examples
     --------

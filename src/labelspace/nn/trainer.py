@@ -43,7 +43,7 @@ class Batch:
 
 @dataclass
 class TrainingTask:
-    """What the Trainer minimises.
+    """The parameters and the loss that a Trainer minimises.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class TrainingTask:
 
 @dataclass
 class Progress:
-    """How far a run is; part of checkpoints as JSON.
+    """The progress of a run, which is part of checkpoints as JSON.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What plots share: writing a figure to a file, as a picture or inside a page."""
+"""Figures of plots written to a file, as a picture or inside a page."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ WORTH_WRITING = 10.0  # seconds; a shorter run is not written when its last epoc
 
 
 class Progress(Protocol):
-    """How far a run is."""
+    """The progress of a run."""
 
     epoch: int
     step: int
@@ -116,18 +116,20 @@ def kept_blocks(callbacks: Iterable[Callback], name: str, identity: str) -> Bloc
     return next((blocks for blocks in found if blocks is not None), None)
 
 
-def teller(callbacks: Iterable[Callback], what: str, total: int) -> Callable[[int], None]:
+def progress_reporter(
+    callbacks: Iterable[Callback], what: str, total: int
+) -> Callable[[int], None]:
     """Return a function that adds to the work done and runs `on_work` of all; for any thread."""
     lock, done = threading.Lock(), 0
 
-    def tell(more: int) -> None:
+    def report(more: int) -> None:
         nonlocal done
         with lock:
             done += more
             for callback in callbacks:
                 callback.on_work(what, done, total)
 
-    return tell
+    return report
 
 
 class Checkpoint(Callback):

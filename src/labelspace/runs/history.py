@@ -6,9 +6,10 @@ resumed run has no gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -93,28 +94,39 @@ def watch(
             if Y.nnz == 0:  # there is nothing to find
                 continue
             if name == "train" and rank_own is not None and len(rows) == 1:
-                continue  # nobody else votes
+                continue  # no other example votes
             if name == "train" and rank_own is not None:
                 callback.parts[name] = partial(rank_own, rows), Y
             else:
                 callback.parts[name] = partial(rank, X), Y
 
 
-def curves_of(method: Any) -> dict[str, Any] | None:
+class Fitted(Protocol):
+    """A fitted method: `labelspace.methods.base.Method`."""
+
+    name: ClassVar[str]
+    parameters: ClassVar[Mapping[str, Any]]
+    history_: list[dict[str, float]] | None
+    params_: SimpleNamespace
+
+    @property
+    def members_(self) -> Sequence[Fitted]: ...
+
+
+def curves_of(method: Fitted) -> dict[str, Any] | None:
     """Return the epochs of a fitted method as JSON values; None if it had none.
 
     {"method", "metric", "epochs": [{"epoch": 1, "loss": .., "train P@1": .., ..}, ..]}, or for a
     method that combines several {"method", "members": [the same of each that had epochs]}.
     """
-    found = (curves_of(member) for member in getattr(method, "members_", ()))
+    found = (curves_of(member) for member in method.members_)
     members = [curves for curves in found if curves is not None]
     if members:
         return {"method": method.name, "members": members}
-    epochs = getattr(method, "history_", None)
-    if not epochs:
+    if not method.history_:
         return None
-    metric = getattr(method, "metric", None)
-    return {"method": method.name, "metric": metric, "epochs": epochs}
+    metric = method.params_.metric if "metric" in method.parameters else None
+    return {"method": method.name, "metric": metric, "epochs": method.history_}
 
 
 def _spaced(n_rows: int, most: int) -> np.ndarray:

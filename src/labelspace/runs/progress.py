@@ -24,7 +24,7 @@ class Display(Protocol):
 
 
 def interactive() -> bool:
-    """Whether a person looks at standard error: in a terminal or a notebook."""
+    """Return whether standard error is a terminal or a notebook."""
     return sys.stderr.isatty() or _in_notebook()
 
 
@@ -41,8 +41,10 @@ def print_line(message: str) -> None:
 class Stages:
     """Prints every stage of a run when it begins, and how long it took when it ends."""
 
-    def __init__(self, quiet: bool = False, say: Callable[[str], None] = print_line) -> None:
-        self.quiet, self.say = quiet, say
+    def __init__(
+        self, quiet: bool = False, print_message: Callable[[str], None] = print_line
+    ) -> None:
+        self.quiet, self.print_message = quiet, print_message
         self.since = time.monotonic()
         self.current = ""
 
@@ -50,19 +52,19 @@ class Stages:
         """End the stage before and begin this one; "" begins none."""
         now = time.monotonic()
         if self.current and not self.quiet:
-            self.say(f"  {self.current}: {now - self.since:.1f} s")
+            self.print_message(f"  {self.current}: {now - self.since:.1f} s")
         self.since, self.current = now, stage
         if stage and not self.quiet:
-            self.say(f"{stage} ...")
+            self.print_message(f"{stage} ...")
 
 
 class ProgressLines:
     """Prints the latest state of a run every `seconds`, from a thread of its own."""
 
     def __init__(
-        self, seconds: float = SECONDS_PER_LINE, say: Callable[[str], None] = print_line
+        self, seconds: float = SECONDS_PER_LINE, print_message: Callable[[str], None] = print_line
     ) -> None:
-        self.seconds, self.say = seconds, say
+        self.seconds, self.print_message = seconds, print_message
         self.began = time.monotonic()
         self._tasks: dict[int, tuple[str, float, float | None]] = {}
         self._latest: int | None = None
@@ -105,7 +107,7 @@ class ProgressLines:
 
     def _run(self) -> None:
         while not self._done.wait(self.seconds):
-            self.say(self.line())
+            self.print_message(self.line())
 
 
 @contextmanager
@@ -128,7 +130,7 @@ def progress_bar(bars: bool = True) -> Iterator[Display]:
     # rich draws in notebooks by ipywidgets alone.
     widgets = console.is_jupyter and find_spec("ipywidgets") is not None
     if not bars or not (console.is_terminal or widgets):
-        with compilation_said(), ProgressLines() as lines:
+        with compilation_notice(), ProgressLines() as lines:
             yield lines
         return
     with (
@@ -140,24 +142,24 @@ def progress_bar(bars: bool = True) -> Iterator[Display]:
             console=console,
             transient=True,
         ) as progress,
-        compilation_said(),
+        compilation_notice(),
     ):
         yield progress
 
 
 @contextmanager
-def compilation_said(say: Callable[[str], None] = print_line) -> Iterator[None]:
+def compilation_notice(print_message: Callable[[str], None] = print_line) -> Iterator[None]:
     """Print one line if compiled loops are not in numba's cache and must be compiled."""
     from numba.core import event
 
     class Once(event.Listener):  # type: ignore[misc]  # numba has no types
-        said = False
+        printed = False
 
         def on_start(self, happened: Any) -> None:
             # Numba compiles parts of its own that it never caches; ours are what takes long.
-            if not Once.said and _is_ours(happened.data.get("dispatcher")):
-                Once.said = True
-                say(COMPILING)
+            if not Once.printed and _is_ours(happened.data.get("dispatcher")):
+                Once.printed = True
+                print_message(COMPILING)
 
         def on_end(self, happened: Any) -> None: ...
 

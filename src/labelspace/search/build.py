@@ -25,7 +25,7 @@ from labelspace.search.tuning import (
     RERANK_SIZES,
     Sample,
     Tuner,
-    check_not_empty,
+    checked_queries,
     from_least,
     sample_queries,
 )
@@ -164,8 +164,7 @@ class _Split(NamedTuple):
 def _split_queries(vectors: np.ndarray, queries: Any, seed: int) -> _Split:
     """Draw queries to measure recall on: at most half of those given, then labels with noise."""
     rng = np.random.default_rng(seed)
-    given = None if queries is None else checked_rows(queries, "queries", vectors.shape[1])
-    check_not_empty(given)
+    given = checked_queries(queries, vectors.shape[1])
     source = vectors if given is None else given
     order = rng.permutation(len(source))
     count = min(max(1, len(source) // 2), QUERIES)

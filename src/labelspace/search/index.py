@@ -1,4 +1,4 @@
-"""What exact and approximate search over label vectors share: candidates first, then exact scores.
+"""Base of exact and approximate search over label vectors: candidates first, then exact scores.
 
 An index proposes candidates in whatever arithmetic is quick; one compiled loop then scores them in
 float32 and orders them. So a query gets the same labels and the same bits alone and in a batch.

@@ -14,6 +14,7 @@ import numpy as np
 from labelspace._core.checks import are_numbers
 from labelspace.errors import StoreError
 from labelspace.search.faiss import faiss_threads, load_faiss
+from labelspace.search.index import stored_kind
 
 N_CENTROIDS = 16  # of a subvector: what 4 bits can number
 _TRAINING_ROWS = 256 * N_CENTROIDS
@@ -87,6 +88,18 @@ def stored_codebook(arrays: Mapping[str, np.ndarray], dim: int) -> np.ndarray:
     if codebook.shape[0] != -(-dim // codebook.shape[2]):
         raise StoreError("the search codes do not fit the vectors: restore the model from a copy")
     return codebook
+
+
+def code_state(
+    kind: str, codes: ProductCodes, rerank_size: int, recall: float
+) -> dict[str, np.ndarray]:
+    """Return the arrays of an index over codes; the codes are made again from its vectors."""
+    return {
+        "kind": stored_kind(kind),
+        "codebook": codes.codebook,
+        "rerank_size": np.array([rerank_size]),
+        "recall": np.array([recall]),
+    }
 
 
 def code_bytes(n_vectors: int, dim: int) -> int:

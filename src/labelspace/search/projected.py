@@ -50,7 +50,7 @@ class ProjectedIndex(InnerProductIndex):
 
     @property
     def products(self) -> int:
-        """Multiplications per query."""
+        """Return the number of multiplications per query."""
         reranked = self.rerank_size * self.vectors.shape[1]
         return int(self.codes.size + self.directions.size + reranked)
 

@@ -12,8 +12,13 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labelspace._core.checks import kept_count
-from labelspace.search.index import MARGIN, TUNED_K, InnerProductIndex, stored_kind
-from labelspace.search.product_codes import ProductCodes, stored_codebook, train_codebook
+from labelspace.search.index import MARGIN, TUNED_K, InnerProductIndex
+from labelspace.search.product_codes import (
+    ProductCodes,
+    code_state,
+    stored_codebook,
+    train_codebook,
+)
 
 _MORE_PER_LABEL = 8  # further candidates for each label above TUNED_K, found by trial
 
@@ -58,12 +63,7 @@ class QuantisedIndex(InnerProductIndex):
         return index
 
     def state(self) -> dict[str, np.ndarray]:
-        return {
-            "kind": stored_kind(self.kind),
-            "codebook": self.codes.codebook,
-            "rerank_size": np.array([self.rerank_size]),
-            "recall": np.array([self.recall]),
-        }
+        return code_state(self.kind, self.codes, self.rerank_size, self.recall)
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
         more = _MORE_PER_LABEL * max(k - TUNED_K, 0)

@@ -1,6 +1,6 @@
 """Tuning of approximate search to a recall: on which queries it is measured, and when it holds.
 
-Every index of the package is tuned here: its settings are tried from the cheapest to the dearest,
+Every index of the package is tuned here: its settings are tried from the cheapest on,
 and the first one that reaches the recall is kept.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from labelspace.errors import InputError
+from labelspace.search.index import checked_rows
 
 QUERIES = 512  # that recall is measured on; fewer given ones are filled up to as many
 TYPICAL = 2 * QUERIES  # rows worth giving: half of them measure recall, half fit the index
@@ -122,10 +123,14 @@ def sample_queries(
     return Sample(np.concatenate([chosen, others(count - len(chosen))]), len(chosen))
 
 
-def check_not_empty(queries: np.ndarray | None) -> None:
-    """Raise InputError if queries were given, but none are in them."""
-    if queries is not None and len(queries) == 0:
+def checked_queries(queries: Any, dim: int) -> np.ndarray | None:
+    """Return the given queries, or None without any; raise InputError if they do not fit."""
+    if queries is None:
+        return None
+    rows = checked_rows(queries, "queries", dim)
+    if len(rows) == 0:
         raise InputError("queries to measure recall on were given, but none are in them")
+    return rows
 
 
 def recall_of(

@@ -44,7 +44,7 @@ Maker = Callable[[random.Random, int], pa.Array]
 
 
 def spoilt(cells: Cells, rng: random.Random, *faults: Any) -> Cells:
-    """With some chance, put one of the faults into one of the cells."""
+    """Put one of the faults into one of the cells, with some probability."""
     if rng.random() < 0.1:
         cells[rng.randrange(len(cells))] = rng.choice(faults)
     return cells
@@ -71,7 +71,7 @@ def numbers(rng: random.Random, n: int) -> pa.Array:
 
 
 def odd(rng: random.Random, n: int) -> pa.Array:
-    """A type that is seldom right."""
+    """Return a type that is seldom right."""
     makers: list[Callable[[], pa.Array]] = [
         lambda: pa.nulls(n),
         lambda: pa.array([rng.choice([True, False, None]) for _ in range(n)]),
@@ -129,7 +129,7 @@ def features(rng: random.Random, n: int) -> dict[str, pa.Array]:
 
 
 def table_of(rng: random.Random) -> tuple[pa.Table, dict[str, Any]]:
-    """A random table and the options with which it is read."""
+    """Return a random table and the options with which it is read."""
     arrays: dict[str, pa.Array] = {"text": strings(rng, N_ROWS), "labels": cells_of(rng, N_ROWS)}
     options: dict[str, Any] = {}
     if rng.random() < 0.5:
@@ -192,7 +192,7 @@ def assert_same(one: Dataset, other: Dataset) -> None:
 
 
 def result(action: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> tuple[Any, list[str]]:
-    """What a call returns or the error it raises, and what it logs."""
+    """Return the result of a call or the error it raises, and what it logs."""
     caplog.clear()
     found: Any
     with caplog.at_level(logging.WARNING):
@@ -205,7 +205,7 @@ def result(action: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> tuple
 
 @pytest.fixture
 def by_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], Any]], Any]]:
-    """Runs something with every batch read row by row."""
+    """Run something with every batch read row by row."""
 
     def run(action: Callable[[], Any]) -> Any:
         with monkeypatch.context() as patched:

@@ -31,7 +31,7 @@ def check(dataset: Dataset) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.tab", "t.csv.gz", "t.txt", "t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_header_tells_the_delimiter(
+def test_the_header_shows_the_delimiter(
     tmp_path: Path, name: str, delimiter: str, end: str
 ) -> None:
     content = written(delimiter, end).encode()
@@ -39,7 +39,7 @@ def test_the_header_tells_the_delimiter(
     check(read(tmp_path / name))
 
 
-def test_the_default_stays_where_the_header_says_nothing_else(tmp_path: Path) -> None:
+def test_the_default_stays_where_the_header_shows_no_other(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text,a;b;c,labels\nt,1,x\n")
     assert read(path).texts == ["t"]
@@ -88,7 +88,7 @@ def test_blanks_around_column_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("name", ["t.csv", "t.txt"])
-def test_a_byte_order_mark_tells_the_encoding(tmp_path: Path, name: str, encoding: str) -> None:
+def test_a_byte_order_mark_gives_the_encoding(tmp_path: Path, name: str, encoding: str) -> None:
     text = written("\t" if name == "t.txt" else ",")
     (tmp_path / name).write_bytes(("\ufeff" + text).encode(encoding))
     check(read(tmp_path / name))

@@ -28,7 +28,7 @@ LABELS = [[1, 0, 1], [0, 0, 0], [1, 1, 0]]  # apple, mango, zebra
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]], separator: str = "|") -> Path:
-    """The rows in the format of the suffix, by code that is not ours."""
+    """Write the rows in the format of the suffix, by other libraries."""
     kind = path.name.removesuffix(".gz").rsplit(".")[-1]
     if kind == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
@@ -61,7 +61,7 @@ def of_names(dataset: Dataset) -> list[list[str]]:
 @pytest.mark.parametrize(
     "name", ["t.jsonl", "t.jsonl.gz", "t.csv", "t.csv.gz", "t.tsv", "t.parquet", "strange.name"]
 )
-def test_every_format_says_the_same(tmp_path: Path, name: str) -> None:
+def test_every_format_gives_the_same(tmp_path: Path, name: str) -> None:
     path = write_rows(tmp_path / name.replace("strange.name", "t.jsonl"), ROWS)
     path = path.rename(tmp_path / name)
     dataset = read(path)

@@ -25,25 +25,13 @@ Put = Callable[..., Path]
 
 
 @pytest.fixture
-def put(tmp_path: Path) -> Put:
-    """Writes text or bytes to a file and returns its path."""
-
-    def write(content: str | bytes, name: str = "data.txt") -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
-
-
-@pytest.fixture
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks so small that every file is cut into many, and some lines are longer than one."""
+    """Make blocks so small that every file is cut into many, and some lines are longer than one."""
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", 7)
 
 
 def same(left: Dataset, right: Dataset) -> bool:
-    """Equal down to the arrays: shapes, stored zeros, types."""
+    """Assert equality down to the arrays: shapes, stored zeros, types."""
     pairs = [(left.labels, right.labels), (left.features, right.features)]
     return all(
         a.shape == b.shape
@@ -173,7 +161,7 @@ XC_ERRORS = {
 
 
 @pytest.mark.parametrize("case", XC_ERRORS)
-def test_an_error_says_what_and_where(put: Put, case: str) -> None:
+def test_an_error_names_what_and_where(put: Put, case: str) -> None:
     text, line, column, message = XC_ERRORS[case]
     path = put(text)
     with pytest.raises(DataError, match=message) as caught:
@@ -187,7 +175,7 @@ def test_an_error_says_what_and_where(put: Put, case: str) -> None:
 @pytest.mark.usefixtures("tiny_blocks")
 @pytest.mark.parametrize("case", XC_ERRORS)
 def test_places_do_not_depend_on_blocks(put: Put, case: str) -> None:
-    test_an_error_says_what_and_where(put, case)
+    test_an_error_names_what_and_where(put, case)
 
 
 def test_files_that_cannot_be_read(put: Put, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ float32s = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
 def halfway(value: float, hairs: int) -> str:
-    """The exact middle between two neighbouring float32, or a hair beside it."""
+    """Return the exact middle between two neighbouring float32, or a number next to it."""
     with np.errstate(over="ignore"):
         above = float(np.nextafter(np.float32(value), np.float32(np.inf)))
     if np.isinf(above):

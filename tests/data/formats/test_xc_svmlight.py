@@ -1,4 +1,4 @@
-"""svmlight files, telling formats apart, and split files."""
+"""svmlight files, recognising formats, and split files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,6 @@ from labelspace.data.formats import xc
 from labelspace.errors import DataError, ParameterError
 
 Put = Callable[..., Path]
-
-
-@pytest.fixture
-def put(tmp_path: Path) -> Put:
-    """Writes text or bytes to a file and returns its path."""
-
-    def write(content: str | bytes, name: str = "data.txt") -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
 
 
 def test_svmlight_rows(put: Put) -> None:

@@ -17,7 +17,7 @@ from labelspace.search.tuning import recall_of
 
 
 def cloud(geometry, n, seed, dim=6, reach=3.0):
-    """Points in clusters; in the ball their hyperbolic norms go up to about `reach`."""
+    """Draw points in clusters; in the ball their hyperbolic norms go up to about `reach`."""
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(99).standard_normal((12, dim))
     x = centres[rng.integers(12, size=n)] + 0.4 * rng.standard_normal((n, dim))
@@ -68,7 +68,7 @@ def test_a_query_alone_and_in_a_batch_and_after_saving_gets_the_same(geometry, k
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
+def test_cells_reach_the_requested_recall_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0)
     tuning, held_out = cloud(geometry, 300, 1), cloud(geometry, 300, 2)
     index = build_neighbours(points, geometry, kind="cells", cells=40, queries=tuning, k=10)
@@ -81,12 +81,12 @@ def test_cells_reach_the_recall_asked_for_on_other_queries(geometry):
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_codes_reach_the_recall_asked_for_on_other_queries(geometry):
+def test_codes_reach_the_requested_recall_on_other_queries(geometry):
     points = cloud(geometry, 6000, 0, dim=12)
     tuning, held_out = (cloud(geometry, 300, seed, dim=12) for seed in (1, 2))
     index = build_neighbours(points, geometry, kind="codes", queries=tuning, k=10)
     recall, error = recall_of(index, ExactNeighbours(points, geometry), held_out, 10)
-    assert index.rerank_size < 400  # looks at few of the 6,000 in full
+    assert index.rerank_size < 400  # reranks few of the 6,000
     assert index.recall >= 0.99
     assert recall >= 0.99 - 3 * error
 

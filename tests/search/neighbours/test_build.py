@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from labelspace._core.dense import unit_array
 from labelspace.errors import InputError, ParameterError
 from labelspace.search.neighbours import build
 from labelspace.search.neighbours.build import (
@@ -13,27 +14,6 @@ from labelspace.search.neighbours.build import (
     neighbour_bytes,
     restore_neighbours,
 )
-
-
-def unit(rows):
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-def blobs(n=3000, dim=24, centres=30, seed=0):
-    rng = np.random.default_rng(seed)
-    middle = rng.standard_normal((centres, dim))
-    rows = middle[rng.integers(centres, size=n)] + 0.5 * rng.standard_normal((n, dim))
-    return unit(rows)
-
-
-@pytest.fixture(scope="module")
-def vectors():
-    return blobs()
-
-
-@pytest.fixture(scope="module")
-def queries():
-    return blobs(400, seed=1)  # other centres: a hard case
 
 
 def found_share(index, exact, queries, k):
@@ -55,7 +35,7 @@ def test_auto_is_exact_for_few_and_quantised_for_many(vectors, monkeypatch):
     monkeypatch.setattr(build, "is_large", lambda n, dim: n * dim > 10_000)
     assert build_neighbours(vectors, 5).kind == "quantised"
     assert build_neighbours(vectors, 5, clusters=20).kind == "clusters"
-    noise = unit(np.random.default_rng(0).standard_normal((600, 64)))
+    noise = unit_array(np.random.default_rng(0).standard_normal((600, 64), np.float32))
     assert build_neighbours(noise, 5, recall=1.0).kind == "exact"  # no candidates hold all there
 
 

@@ -14,27 +14,6 @@ from labelspace.search.neighbours.k_means import assign
 from labelspace.search.neighbours.voting import rank_votes
 
 
-def unit(rows):
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-def blobs(n=3000, dim=24, centres=30, seed=0):
-    rng = np.random.default_rng(seed)
-    middle = rng.standard_normal((centres, dim))
-    rows = middle[rng.integers(centres, size=n)] + 0.5 * rng.standard_normal((n, dim))
-    return unit(rows)
-
-
-@pytest.fixture(scope="module")
-def vectors():
-    return blobs()
-
-
-@pytest.fixture(scope="module")
-def queries():
-    return blobs(400, seed=1)  # other centres: a hard case
-
-
 def test_all_clusters_searched_is_exact(vectors, queries):
     index = build_neighbours(vectors, 10, kind="clusters", clusters=20, probes=20)
     exact = ExactIndex(vectors)
@@ -65,7 +44,7 @@ def test_clusters_that_do_not_fit_are_refused(vectors):
             restore_neighbours(vectors, {**state, name: wrong})
 
 
-def test_a_cluster_index_knows_its_settings(vectors):
+def test_a_cluster_index_has_its_settings(vectors):
     index = ClusterIndex.build(vectors, 11, seed=0)
     index.set_probes(40)
     assert index.settings == {"clusters": 11, "probes": 11}

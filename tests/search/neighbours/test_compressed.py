@@ -48,7 +48,7 @@ def examples(points):
 
 
 def brute_cosines(examples, queries):
-    """Cosines of queries with the codes, by the definition and in the examples' own order."""
+    """Return cosines of queries with the codes, by definition, in the order of the examples."""
     known = examples.state()["codes"].astype(np.float64) / 127
     projected = queries.astype(np.float64) @ examples.directions.T.astype(np.float64)
     return projected / np.linalg.norm(projected, axis=1, keepdims=True) @ known.T

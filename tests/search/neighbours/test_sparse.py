@@ -11,7 +11,7 @@ from labelspace.search.neighbours.voting import rank_votes
 
 
 def words(n, seed, n_words=300, length=12):
-    """Texts whose words are as unequal as those of a language, weighted by how rare they are."""
+    """Draw texts with word frequencies as in a language, weighted by how rare words are."""
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, n_words + 1)
     X = np.zeros((n, n_words), np.float32)
@@ -87,7 +87,7 @@ def test_sparse_neighbours_grow():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("density", [0.01, 0.05, 0.6])  # few meet, both ways, all meet
+@pytest.mark.parametrize("density", [0.01, 0.05, 0.6])  # few, some and all share a feature
 def test_sparse_neighbours_are_those_of_the_dense_cosines(density):
     X = random(120, 40, density, format="csr", random_state=1, dtype=np.float32)
     Q = random(50, 40, density, format="csr", random_state=2, dtype=np.float32)

@@ -281,7 +281,7 @@ def _decline_feature_objects(column: Any) -> None:
 
 
 def _has_duplicates(indices: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether an index occurs twice in a row."""
+    """Return whether an index occurs twice in a row."""
     increasing = np.diff(indices) > 0
     ends = np.cumsum(counts)[:-1]
     increasing[ends[(ends > 0) & (ends < len(indices))] - 1] = True  # from one row to the next

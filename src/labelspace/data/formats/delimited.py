@@ -33,7 +33,7 @@ _LIMIT_LOCK = Lock()
 
 
 def looks_like_table(head: str) -> bool:
-    """Whether the beginning of a file without a known suffix may be a CSV or TSV table."""
+    """Return whether the beginning of a file without a known suffix may be a CSV or TSV table."""
     line = next((line for line in head.splitlines() if line.strip()), "")
     if _TEXT_AND_SUBJECTS.fullmatch(line) or _SEPARATOR_LINE.fullmatch(line):
         return True
@@ -177,7 +177,7 @@ def _lines_without_nul(path: Path, encoding: str | None) -> Iterator[str]:
 
 
 def _is_text_and_subjects(line: str, columns: Columns) -> bool:
-    """Whether this is Annif's corpus format: no header, a text, a tab, `<uri> <uri>`."""
+    """Return whether this is Annif's corpus format: no header, a text, a tab, `<uri> <uri>`."""
     default = Columns()
     usual = (columns.text, columns.labels) == (default.text, default.labels)
     return usual and bool(_TEXT_AND_SUBJECTS.fullmatch(line.rstrip("\r\n")))

@@ -19,7 +19,7 @@ SUFFIX = ".txt"
 
 
 def are_documents(path: Path, columns: Columns) -> bool:
-    """Whether this is a directory, or a .txt file that is not in another format."""
+    """Return whether this is a directory, or a .txt file that is not in another format."""
     if path.is_dir():
         return True
     if path.suffix.lower() != SUFFIX or not path.is_file():
@@ -56,7 +56,7 @@ def _holds_data(path: Path) -> bool:
 
 
 def _is_table(path: Path, columns: Columns) -> bool:
-    """Whether the first line names one of the columns, as in text saved by spreadsheets."""
+    """Return whether the first line names one of the columns, as in text saved by spreadsheets."""
     with opened(path) as stream:
         start = beginning(stream.read(1 << 12)).lstrip()
     cells = re.split(r"[,;|\t]", start.partition("\n")[0])

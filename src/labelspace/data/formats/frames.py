@@ -26,7 +26,7 @@ Source = str | os.PathLike[str] | ArrowTable | Iterable[Mapping[str, Any]]
 
 
 def is_path(source: object) -> bool:
-    """Whether the source is a file and not a table in memory; raise if it is neither."""
+    """Return whether the source is a file and not a table in memory; raise if it is neither."""
     if isinstance(source, str | os.PathLike):
         return True
     if is_arrow(source) or (
@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_arrow(source: object) -> bool:
-    """Whether a table in memory is a DataFrame or has the Arrow interface."""
+    """Return whether a table in memory is a DataFrame or has the Arrow interface."""
     return hasattr(source, "__arrow_c_stream__") or _is_pandas(source)
 
 

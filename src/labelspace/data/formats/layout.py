@@ -1,4 +1,4 @@
-"""What a row of sparse text may hold, and the error messages for other rows."""
+"""The layouts of sparse text rows, and the error messages for rows that do not follow them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_FINITE = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Layout:
-    """What a row may hold. `comments` also means that lines without a row are skipped."""
+    """The layout of rows. `comments` also means that lines without a row are skipped."""
 
     has_labels: bool
     comments: bool = False

@@ -5,7 +5,7 @@
     svmlight   no header, rows `l1,l2 f:v f:v  # comment`, features counted from 0 or 1
 
 A row without labels begins with a blank. All files may be gzipped. Where there is a header, it
-says how many lines are rows, empty ones included; blank lines behind them are ignored.
+gives the number of rows, empty ones included; blank lines after them are ignored.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ def _unpacked_start(data: bytes) -> bytes:
 
 
 def _looks_like_svmlight(head: bytes) -> bool:
-    """Whether the first two rows are labels and features, with a feature in one of them."""
+    """Return whether the first two rows are labels and features, with a feature in one of them."""
     lines = (line.split(b"#")[0].split() for line in head.split(b"\n"))
     n_features = 0
     for words in islice(filter(None, lines), 2):

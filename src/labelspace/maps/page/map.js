@@ -1,4 +1,4 @@
-// Moves the map, searches it and tells of the chosen label.
+// Moves the map, searches it and describes the chosen label.
 "use strict";
 
 const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600;
@@ -52,10 +52,10 @@ class LabelMap {
     }
   }
 
-  /** Choose a label, tell of it and bring it to the centre. */
+  /** Choose a label, describe it and bring it to the centre. */
   choose(label) {
     this.chosen = label;
-    this.tell();
+    this.describe();
     const start = this.camera.view;
     const place = look(start, Array.from(this.data.points.subarray(2 * label, 2 * label + 2)), [0, 0]);
     const begun = performance.now(), time = calm() ? 0 : MOVE_MS;
@@ -74,12 +74,12 @@ class LabelMap {
 
   letGo() {
     this.chosen = -1;
-    this.tell();
+    this.describe();
     this.draw();
   }
 
-  /** The chosen label's facts beside the map. Names only ever become text, never markup. */
-  tell() {
+  /** The chosen label's details beside the map. Names only ever become text, never markup. */
+  describe() {
     const { chosen, data, settings } = this;
     element("chosen").hidden = chosen < 0;
     if (chosen < 0) return;

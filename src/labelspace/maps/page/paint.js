@@ -164,9 +164,9 @@ class Painter {
     this.circle(sx, sy, this.dotRadius(chosen) + 3);
   }
 
-  /** Chosen label and its nearest first, then by frequency, as long as there is room. */
+  /** Chosen label and its nearest first, then by frequency, as long as there is space. */
   paintNames(chosen, hasty) {
-    const pen = this.context, room = new Room(this.width, this.height);
+    const pen = this.context, placed = new PlacedBoxes(this.width, this.height);
     const first = chosen >= 0 ? [chosen, ...nearestOf(this.data, chosen)] : [];
     const rest = this.show.names ? this.visible : [];
     const most = (hasty ? MOST_NAMES / 2 : MOST_NAMES) + first.length;
@@ -177,18 +177,18 @@ class Painter {
     for (const label of first.concat(rest)) {
       if (written >= most || ++tried > MOST_TRIED) break;
       if (tried > first.length && first.includes(label)) continue;
-      written += this.paintName(label, room, tried <= first.length, label === chosen);
+      written += this.paintName(label, placed, tried <= first.length, label === chosen);
     }
   }
 
-  /** Returns 1 if there was room for the name. */
-  paintName(label, room, special, bold) {
+  /** Returns 1 if there was space for the name. */
+  paintName(label, placed, special, bold) {
     const pen = this.context, { ink, selected } = this.settings.colours;
     const [sx, sy] = this.toScreen(this.seen[2 * label], this.seen[2 * label + 1]);
     const size = Math.round(2 * (10.5 + 3 * this.data.levels[label] ** 2)) / 2;
     const text = shortened(this.data.names[label]);
     const width = this.nameWidth(label, text) * (bold ? 1.08 : 1) * size / 12;
-    const place = room.take(sx, sy, width, size * 1.2, this.dotRadius(label) + 3);
+    const place = placed.take(sx, sy, width, size * 1.2, this.dotRadius(label) + 3);
     if (place === null) return 0;
     pen.font = `${bold ? "600 " : ""}${size}px system-ui, sans-serif`;
     pen.strokeStyle = "rgba(255, 255, 255, 0.88)";
@@ -221,7 +221,7 @@ class Painter {
 }
 
 /** Boxes that are taken, by the cells of 64 pixels that they touch. */
-class Room {
+class PlacedBoxes {
   constructor(width, height) {
     Object.assign(this, { width, height, cells: new Map() });
   }
@@ -264,7 +264,7 @@ function nearestOf(data, label) {
   return Array.from(data.near.subarray(label * k, label * k + k)).filter((near) => near >= 0);
 }
 
-/** A name that is not too long; a path loses its first levels, since the last tells labels apart. */
+/** A name that is not too long; a path loses its first levels, since the last distinguishes labels. */
 function shortened(name) {
   const clean = name.replace(/[\p{C}\s]+/gu, " ").trim();
   const length = (text) => Array.from(text).length;

@@ -34,10 +34,10 @@ class Outline {
 
   numbers(node) {
     const examples = this.data.counts[node], labels = this.data.labels[node];
-    const said = [];
-    if (!this.isLeaf(node)) said.push(`${labels.toLocaleString("en")} ${labels === 1 ? "label" : "labels"}`);
-    if (this.data.is_label[node] && examples) said.push(examples.toLocaleString("en"));
-    return said.join(" · ");
+    const parts = [];
+    if (!this.isLeaf(node)) parts.push(`${labels.toLocaleString("en")} ${labels === 1 ? "label" : "labels"}`);
+    if (this.data.is_label[node] && examples) parts.push(examples.toLocaleString("en"));
+    return parts.join(" · ");
   }
 
   /** Draw children up to `until`, or so many; a button draws the rest. */

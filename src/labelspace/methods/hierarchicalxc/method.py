@@ -48,7 +48,7 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.ranking import Ranking
-from labelspace.runs.callbacks import Callback, kept_blocks, teller
+from labelspace.runs.callbacks import Callback, kept_blocks, progress_reporter
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -267,7 +267,7 @@ class HierarchicalXC(Method):
             )
             self.trees_.append(tree)
             what = f"tree {member + 1} of {self.params_.ensemble}"
-            progress = teller(callbacks, what, len(tree) - 1)
+            progress = progress_reporter(callbacks, what, len(tree) - 1)
             loss = self._loss_of(member)
 
             def blocks(number: int, member: int = member) -> Blocks | None:

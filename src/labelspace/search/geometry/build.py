@@ -18,7 +18,7 @@ from labelspace.search.geometry.cells import CellNeighbours
 from labelspace.search.geometry.codes import CodedNeighbours, choose_codes
 from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 from labelspace.search.index import checked_rows, kind_of, unknown_kind
-from labelspace.search.tuning import Tuner, check_not_empty, probe_counts, sample_queries
+from labelspace.search.tuning import Tuner, checked_queries, probe_counts, sample_queries
 
 KINDS = ("auto", "exact", "codes", "cells")
 POINTS_PER_CELL = 3000  # the paper takes N / 3000 random centroids
@@ -82,8 +82,7 @@ def build_neighbours(
     if kind == "exact" or len(points) == 0 or (kind == "auto" and not is_large(*points.shape)):
         return exact
     rng = np.random.default_rng([seed, len(points)])
-    given = None if queries is None else checked_rows(queries, "queries", points.shape[1])
-    check_not_empty(given)
+    given = checked_queries(queries, points.shape[1])
 
     def some_points(count: int) -> np.ndarray:
         return np.asarray(points[np.sort(rng.permutation(len(points))[:count])])

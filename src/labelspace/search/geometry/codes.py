@@ -15,8 +15,12 @@ import numpy as np
 
 from labelspace._core.checks import kept_count
 from labelspace.search.geometry.points import NeighbourIndex
-from labelspace.search.index import stored_kind
-from labelspace.search.product_codes import ProductCodes, stored_codebook, train_codebook
+from labelspace.search.product_codes import (
+    ProductCodes,
+    code_state,
+    stored_codebook,
+    train_codebook,
+)
 from labelspace.search.tuning import Tuner
 
 _SUBDIMS = (2, 1)  # coordinates that share a code of 4 bits
@@ -45,12 +49,7 @@ class CodedNeighbours(NeighbourIndex):
         return index
 
     def state(self) -> dict[str, np.ndarray]:
-        return {
-            "kind": stored_kind(self.kind),
-            "codebook": self.codes.codebook,
-            "rerank_size": np.array([self.rerank_size]),
-            "recall": np.array([self.recall]),
-        }
+        return code_state(self.kind, self.codes, self.rerank_size, self.recall)
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
         size = min(max(self.rerank_size, 2 * k), len(self.points))
@@ -60,7 +59,7 @@ class CodedNeighbours(NeighbourIndex):
 def choose_codes(
     points: np.ndarray, geometry: str, tuner: Tuner, seed: int
 ) -> tuple[CodedNeighbours, bool]:
-    """Return the cheapest codes that reach the recall and True; the dearest and False if none do.
+    """Return the cheapest codes that reach the recall and True; the last one and False if none do.
 
     Where all sizes are too large to be quicker than exact search, False is returned too.
     """

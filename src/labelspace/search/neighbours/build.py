@@ -24,7 +24,7 @@ from labelspace.search.tuning import (
     RERANK_SIZES,
     Sample,
     Tuner,
-    check_not_empty,
+    checked_queries,
     probe_counts,
     sample_queries,
 )
@@ -141,8 +141,7 @@ def _choose_codes(vectors: np.ndarray, tuner: Tuner, seed: int) -> tuple[Quantis
 def _sample(vectors: np.ndarray, queries: Any, seed: int) -> Sample:
     """Draw queries to measure recall on: of those given, then examples with half as much noise."""
     rng = np.random.default_rng(seed)
-    given = None if queries is None else checked_rows(queries, "queries", vectors.shape[1])
-    check_not_empty(given)
+    given = checked_queries(queries, vectors.shape[1])
 
     def with_noise(count: int) -> np.ndarray:
         chosen = vectors[rng.permutation(len(vectors))[:count]]

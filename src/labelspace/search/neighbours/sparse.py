@@ -105,7 +105,7 @@ def _nearest(  # type: ignore[no-untyped-def]
         for cell in range(q_indptr[row], q_indptr[row + 1]):
             many += p_indptr[q_indices[cell] + 1] - p_indptr[q_indices[cell]]
         filled = 0
-        if many > n_examples:  # scanning all examples is cheaper than noting which were met
+        if many > n_examples:  # scanning all examples is cheaper than listing those with a product
             for cell in range(q_indptr[row], q_indptr[row + 1]):
                 feature, value = q_indices[cell], scale * q_data[cell]
                 for posting in range(p_indptr[feature], p_indptr[feature + 1]):
