@@ -439,7 +439,7 @@ def fitted_arrays(
 
 def arrays_of_member(member: Method) -> dict[str, np.ndarray]:
     """Return the state of a fitted member, with its parameters and its history as JSON."""
-    written = {"history": getattr(member, "history_", None), **member.to_json()}
+    written = {"history": member.history_, **member.to_json()}
     document = np.frombuffer(json.dumps(written).encode(), np.uint8)
     return {**member.state(), "document": document}
 
