@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -82,6 +83,16 @@ def test_the_error_names_a_parameter_out_of_range(method, data):
 def test_the_error_names_an_unknown_parameter(method):
     with pytest.raises(ParameterError, match=r"sed.*seed"):
         method.create(sed=1)
+
+
+def test_scores_of_huge_features_are_probabilities(method, data):
+    X, Y = data
+    method.fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way is no error
+        best = method.predict(np.float32(1e25) * X[:10], 3)
+    assert np.isfinite(best.scores).all()
+    assert ((best.scores >= 0) & (best.scores <= 1)).all()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import logging
 
 import numpy as np
 import pytest
 from scipy.sparse import block_diag, csr_matrix
 
-from labelspace.labels import deepwalk as module
 from labelspace.labels.deepwalk import deepwalk
 
 
@@ -59,9 +57,3 @@ def test_nothing_is_printed(two_groups, capfd, caplog):
         deepwalk(two_groups, 4, walks=2, length=5)
     assert caplog.records == []
     assert capfd.readouterr() == ("", "")
-
-
-def test_the_examples_in_docstrings_run():
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +10,6 @@ from scipy.sparse import csr_matrix
 
 from labelspace.components.training_data import Shape
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.labels import graph as module
 from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.labels.graph import cooccurrence_graph, taxonomy_graph
 
@@ -64,9 +62,3 @@ def test_the_estimate_covers_what_is_kept(Y):
     graph = cooccurrence_graph(Y)
     kept = graph.data.nbytes + graph.indices.nbytes
     assert 12 * Shape.of(Y, Y).cooccurrences() >= kept
-
-
-def test_the_examples_in_docstrings_run():
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0

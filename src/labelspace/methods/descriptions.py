@@ -78,9 +78,9 @@ _DECLARED = {
     "neuralxc": Description(
         "autoencoders of features and labels, a regressor between their codes", *_NEURAL
     ),
-    "seq2seq": Description("a T5 that reads the text and writes the label's path", *_T5),
+    "seq2seq": Description("a T5 that generates the path of a label, token by token", *_T5),
     "treespace": Description(
-        "a tree of label spaces that grow with depth, searched from the root", *_NEURAL
+        "a label tree with an embedding space per level, best-first search", *_NEURAL
     ),
 }
 

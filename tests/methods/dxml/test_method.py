@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,6 @@ from labelspace.errors import InputError, ParameterError
 from labelspace.labels.deepwalk import deepwalk
 from labelspace.labels.graph import cooccurrence_graph
 from labelspace.methods.baselines import MostCommon
-from labelspace.methods.dxml import method
 from labelspace.methods.dxml.method import DXML
 from labelspace.methods.dxml.targets import targets
 from labelspace.methods.dxml.update import with_new_labels
@@ -299,9 +297,3 @@ def test_arrays_of_learners_have_a_prefix(data):
     names = DXML(**SMALL | {"ensemble": 2}).fit(*data[0]).state().keys()
     for learner in "01":
         assert {f"{learner}.encoder.first", f"{learner}.points"} <= names
-
-
-def test_the_examples_in_docstrings_run():
-    result = doctest.testmod(method)
-    assert result.attempted > 0
-    assert result.failed == 0

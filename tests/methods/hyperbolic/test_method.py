@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import signal
 
 import numpy as np
@@ -12,7 +11,6 @@ from scipy.sparse import csr_matrix, hstack
 
 from labelspace.errors import TrainingError
 from labelspace.methods.baselines import MostCommon
-from labelspace.methods.hyperbolic import method
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.hyperbolic.objective import BatchObjective
 from labelspace.metrics.ranking import evaluate
@@ -199,9 +197,3 @@ def test_the_hold_out_is_a_random_sample_and_the_rest_is_trained_on(data, monkey
     trained, held = parts[0]
     assert (trained.shape[0], held.shape[0]) == (X.shape[0] - 10, 10)
     assert 0 < held[:, -1].nnz < 10  # rows of both halves
-
-
-def test_the_examples_in_docstrings_run():
-    result = doctest.testmod(method)
-    assert result.attempted > 0
-    assert result.failed == 0
