@@ -22,7 +22,7 @@ def with_examples():
             yield ".".join(part for part in parts if part != "__init__")
 
 
-@pytest.mark.parametrize("name", with_examples())
+@pytest.mark.parametrize("name", list(with_examples()))
 def test_examples(name):
     result = doctest.testmod(import_module(name))
     assert result.attempted > 0
