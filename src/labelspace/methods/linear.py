@@ -29,6 +29,7 @@ from labelspace.methods.explanation import (
 from labelspace.methods.parameters import (
     AUTO,
     METRIC,
+    PRUNE,
     SEED,
     VALIDATION,
     Auto,
@@ -122,9 +123,7 @@ class Linear(Method):
     shortlist: int = integer(
         "Number of candidates per example, with hard negatives.", default=100, group="usual", low=1
     )
-    prune: float = number(
-        "Weights below this absolute value are set to zero.", default=0.1, group="usual", low=0.0
-    )
+    prune: float = having(PRUNE, default=0.1)
     tolerance: float = number(
         "Tolerance at which the training of a label stops.", default=0.1, low=1e-9
     )

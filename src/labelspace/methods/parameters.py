@@ -265,6 +265,20 @@ BATCH_SIZE: Any = integer(
     low=1,
     auto="a power of two from 32 to 512 that makes about 160 steps per epoch",
 )
+EPOCHS: Any = integer(
+    "Maximum number of passes over the training data.", default=8, group="usual", low=1
+)
+ADAM_LR: Any = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0)
+NEIGHBOUR_RECALL: Any = number(
+    "Share of the true neighbours that approximate search has to find.",
+    default=0.99,
+    group="usual",
+    low=0.5,
+    high=1.0,
+)
+PRUNE: Any = number(
+    "Weights below this absolute value are set to zero.", default=0.1, group="usual", low=0.0
+)
 PATIENCE: Any = integer(
     "Epochs without a better validation score after which training stops.", default=2, low=1
 )

@@ -41,6 +41,7 @@ from labelspace.methods.parameters import (
     BATCH_SIZE,
     KEEP,
     METRIC,
+    NEIGHBOUR_RECALL,
     PATIENCE,
     SEED,
     VALIDATION,
@@ -259,13 +260,7 @@ class DXML(Method):
         auto="the fewest that reach `recall`",
         tuned=True,
     )
-    recall: float = number(
-        "Share of the true neighbours that approximate search has to find.",
-        default=0.99,
-        group="usual",
-        low=0.5,
-        high=1.0,
-    )
+    recall: float = having(NEIGHBOUR_RECALL, default=0.99)
     update_epochs: int = integer(
         "Number of passes over new examples in `partial_fit`.", default=2, group="usual", low=0
     )

@@ -39,8 +39,10 @@ from labelspace.methods.glas.objective import BatchObjective
 from labelspace.methods.glas.space import LabelSpace, as_queries
 from labelspace.methods.glas.update import UpdateObjective, extended, update_epochs
 from labelspace.methods.parameters import (
+    ADAM_LR,
     AUTO,
     BATCH_SIZE,
+    EPOCHS,
     FEATURE_DAMPING,
     KEEP,
     METRIC,
@@ -50,6 +52,7 @@ from labelspace.methods.parameters import (
     Auto,
     choice,
     flag,
+    having,
     integer,
     layers,
     number,
@@ -198,11 +201,9 @@ class GLaS(Method):
         "random",
         default="centroid",
     )
-    epochs: int = integer(
-        "Maximum number of passes over the training data.", default=8, group="usual", low=1
-    )
+    epochs: int = having(EPOCHS, default=8)
     batch_size: int | Auto = BATCH_SIZE
-    lr: float = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0)
+    lr: float = having(ADAM_LR, default=0.004)
     patience: int = PATIENCE
     validation: float | Auto = VALIDATION
     metric: str = METRIC

@@ -38,6 +38,7 @@ from labelspace.methods.hierarchicalxc.defaults import MANY_LABELS, resolve
 from labelspace.methods.hierarchicalxc.inputs import INPUTS, Inputs, fit_encoder
 from labelspace.methods.parameters import (
     AUTO,
+    PRUNE,
     SEED,
     VALIDATION,
     Auto,
@@ -161,9 +162,7 @@ class HierarchicalXC(Method):
         low=1e-6,
         auto="6 for the logistic loss, 0.5 for the squared hinge, twice that above 10,000 labels",
     )
-    prune: float = number(
-        "Weights below this absolute value are set to zero.", default=0.1, group="usual", low=0.0
-    )
+    prune: float = having(PRUNE, default=0.1)
     search: str = choice(
         "Search for the best labels; hard follows every edge above the threshold, as in the paper.",
         *SEARCHES,

@@ -38,9 +38,11 @@ from labelspace.methods.hyperbolic.voting import label_shares
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
+    EPOCHS,
     FEATURE_DAMPING,
     KEEP,
     METRIC,
+    NEIGHBOUR_RECALL,
     PATIENCE,
     SEED,
     VALIDATION,
@@ -181,9 +183,7 @@ class Hyperbolic(Method):
     )
     keep: float = having(KEEP, default=1.0, group="expert")
     feature_damping: float | Auto | None = having(FEATURE_DAMPING, default=None)
-    epochs: int = integer(
-        "Maximum number of passes over the training data.", default=5, group="usual", low=1
-    )
+    epochs: int = having(EPOCHS, default=5)
     batch_size: int = having(BATCH_SIZE, default=512, auto=None)
     lr: float = number("Learning rate.", default=0.004, group="usual", low=0.0)
     patience: int = having(
@@ -231,13 +231,7 @@ class Hyperbolic(Method):
         auto="exact for few examples, else codes, cells or exact, the first that reaches `recall`",
         tuned=True,
     )
-    recall: float = number(
-        "Share of the true neighbours that approximate search has to find.",
-        default=0.99,
-        group="usual",
-        low=0.5,
-        high=1.0,
-    )
+    recall: float = having(NEIGHBOUR_RECALL, default=0.99)
     seed: int = SEED
 
     spaces_: list[Space]

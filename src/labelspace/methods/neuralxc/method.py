@@ -33,6 +33,7 @@ from labelspace.methods.neuralxc.defaults import resolve
 from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path, optimiser
 from labelspace.methods.neuralxc.objective import BatchObjective
 from labelspace.methods.parameters import (
+    ADAM_LR,
     AUTO,
     BATCH_SIZE,
     FEATURE_DAMPING,
@@ -166,7 +167,7 @@ class NeuralXC(Method):
         low=1,
     )
     batch_size: int | Auto = BATCH_SIZE
-    lr: float = number("Learning rate of Adam.", default=0.008, group="usual", low=0.0)
+    lr: float = having(ADAM_LR, default=0.008)
     label_lr_scale: float | Auto = number(
         "Factor on the learning rate of the last layer of the label decoder.",
         default=AUTO,

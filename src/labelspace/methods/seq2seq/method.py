@@ -42,6 +42,7 @@ from labelspace.methods.base import Method
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
+    EPOCHS,
     METRIC,
     PATIENCE,
     SEED,
@@ -166,9 +167,7 @@ class Seq2Seq(Method):
     max_outputs: int = integer(
         "Maximum number of target sequences per example and step.", default=4, low=1
     )
-    epochs: int = integer(
-        "Maximum number of passes over the training data.", default=20, group="usual", low=1
-    )
+    epochs: int = having(EPOCHS, default=20)
     batch_size: int | Auto = BATCH_SIZE
     lr: float = number("Learning rate of AdamW.", default=0.002, group="usual", low=0.0)
     patience: int = having(PATIENCE, default=3)

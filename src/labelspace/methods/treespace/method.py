@@ -40,8 +40,10 @@ from labelspace.errors import ParameterError
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import (
+    ADAM_LR,
     AUTO,
     BATCH_SIZE,
+    EPOCHS,
     FEATURE_DAMPING,
     KEEP,
     METRIC,
@@ -51,6 +53,7 @@ from labelspace.methods.parameters import (
     Auto,
     choice,
     flag,
+    having,
     integer,
     number,
 )
@@ -186,11 +189,9 @@ class TreeSpace(Method):
         default=1000,
         low=1,
     )
-    epochs: int = integer(
-        "Maximum number of passes over the training data.", default=8, group="usual", low=1
-    )
+    epochs: int = having(EPOCHS, default=8)
     batch_size: int | Auto = BATCH_SIZE
-    lr: float = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0)
+    lr: float = having(ADAM_LR, default=0.004)
     patience: int = PATIENCE
     validation: float | Auto = VALIDATION
     metric: str = METRIC
