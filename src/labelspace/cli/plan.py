@@ -45,7 +45,7 @@ def plan(
             }
         )
         return
-    chosen = [(name, _shown(value)) for name, value in planned.chosen.items()]
+    chosen = [row for item in planned.chosen.items() for row in _rows(*item)]
     if chosen:
         print_table(("parameter", "value for these data"), chosen, f"{method} on {data}")
     rows = [(purpose, in_words(size)) for purpose, size in parts.items()]
@@ -55,16 +55,16 @@ def plan(
     )
 
 
-def _shown(value: Any) -> str:
-    """Return a resolved value as text; members of a fusion as method(parameter=value, ...)."""
-    from labelspace.methods.parameters import AUTO, written
+def _rows(name: str, value: Any) -> list[tuple[str, str]]:
+    """Return the table rows of a resolved value; each member of a fusion has one."""
+    from labelspace.methods.parameters import is_auto, written
 
-    if isinstance(value, str) and value == AUTO:
-        return "chosen in training"
+    if is_auto(value):
+        return [(name, "chosen in training")]
     if isinstance(value, tuple) and value and isinstance(value[0], dict):
-        lines = []
-        for member in value:
-            given = (f"{name}={written(own)}" for name, own in member["parameters"].items())
-            lines.append(f"{member['method']}({', '.join(given)})")
-        return "\n".join(lines)
-    return written(value)
+        rows = []
+        for place, member in enumerate(value):
+            given = (f"{key}={written(own)}" for key, own in member["parameters"].items())
+            rows.append(("" if place else name, f"{member['method']}({', '.join(given)})"))
+        return rows
+    return [(name, written(value))]
