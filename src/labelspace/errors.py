@@ -16,7 +16,17 @@ from pathlib import Path
 
 
 class LabelspaceError(Exception):
-    """Base class of all errors of labelspace; the message names the cause and what to do."""
+    """Base class of all errors of labelspace; the message names the cause and what to do.
+
+    Examples
+    --------
+    >>> import labelspace as ls
+    >>> try:
+    ...     ls.load("no-such-model")
+    ... except ls.LabelspaceError as error:
+    ...     print(error)
+    no-such-model holds no model: there is no such directory
+    """
 
 
 class DataError(LabelspaceError):

@@ -29,6 +29,12 @@ class Threshold:
         Metrics on the held-out data.
     examples : int
         The number of held-out examples.
+
+    Examples
+    --------
+    >>> chosen = Threshold(0.3, "micro-f1", 80.0, 60.0, 68.6, 55.0, 1000)
+    >>> chosen.value
+    0.3
     """
 
     value: float

@@ -45,6 +45,11 @@ class Tag:
         The label's name.
     score : float
         The model's score of the label, from 0 to 1.
+
+    Examples
+    --------
+    >>> Tag("fruit", 0.75)
+    Tag(name='fruit', score=0.75)
     """
 
     name: str
@@ -52,7 +57,14 @@ class Tag:
 
 
 class Tags(list[Tag]):
-    """The predicted labels of one example, best first; notebooks show them as a table."""
+    """The predicted labels of one example, best first; notebooks show them as a table.
+
+    Examples
+    --------
+    >>> tags = Tags([Tag("fruit", 0.75), Tag("red", 0.5)])
+    >>> [tag.name for tag in tags]
+    ['fruit', 'red']
+    """
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -202,6 +214,14 @@ class Tagger:
         """Return the model's columns for reading `source`, which may lack some of them.
 
         At least one text column must be there, and one label column if labels are read.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> tagger = ls.train(rows * 4, method="knn")
+        >>> tagger.columns_for([{"text": "pear", "labels": ["fruit"]}]).labels
+        ('labels',)
         """
         return fitting_columns(self.columns, source)
 
@@ -239,6 +259,14 @@ class Tagger:
         ------
         DataError
             If none of the labels is in the model.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> tagger = ls.train(rows * 4, method="knn")
+        >>> len(tagger.read_test([{"text": "pear", "labels": ["fruit"]}]))
+        1
         """
         test = self.read(source, columns)
         used = None if isinstance(source, Dataset) else columns or self.columns
@@ -513,6 +541,14 @@ class Tagger:
         ------
         ParameterError
             If it is "auto" and none was chosen.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> tagger = ls.train(rows * 4, method="knn")
+        >>> tagger.resolve_threshold(0.5)
+        0.5
         """
         if threshold != "auto":
             return threshold
@@ -601,6 +637,15 @@ class Tagger:
         ------
         UnsupportedError
             If the method cannot be updated; `labelspace methods` lists those that can.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> tagger = ls.train(rows * 4, method="glas", dim=8, epochs=1)
+        >>> tagger.update([{"text": "red apple", "labels": ["fruit", "red"]}])
+        >>> tagger.label_names
+        ['fruit', 'tool', 'red']
         """
         update_tagger(self, source, columns, callbacks, on_stage)
 
