@@ -43,3 +43,8 @@ def test_how_many_names_are_compared_is_bounded(monkeypatch):
 
 def test_a_very_long_name_is_not_compared():
     assert nearest("a" * 100_000, ["a" * 99_999]) == []
+
+
+def test_a_name_that_is_hardly_similar_is_not_suggested():
+    assert did_you_mean("rare", ["target", "keep"]) == ""
+    assert did_you_mean("tail_bais", ["tail_bias", "beam"]) == "; did you mean 'tail_bias'?"

@@ -17,7 +17,7 @@ from labelspace.components.training_data import TrainingData
 
 # Below MIN_HELD_OUT examples a validation score is noise, above MAX_HELD_OUT it gains nothing.
 MIN_HELD_OUT, MAX_HELD_OUT = 1000, 4000
-# Up to so many examples a model that trains in seconds is fitted again on all of them once it is
+# Up to this number of examples, a model that trains in seconds is fitted again on all once it is
 # calibrated; above, the hold-out is a small part, and a second fit takes as long as the first.
 FEW_EXAMPLES = 20_000
 
