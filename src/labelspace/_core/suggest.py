@@ -12,7 +12,7 @@ _LENGTH_GAP = 3  # characters, among more names than that
 _LONGEST = 1_000  # characters of a name; comparing takes time with their square
 
 
-def nearest(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.7) -> list[str]:
+def nearest(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.65) -> list[str]:
     """Return up to `n` known names that are like this one, the most similar first.
 
     Upper and lower case are the same. `cutoff` is the least similarity, from 0 to 1. The time is
