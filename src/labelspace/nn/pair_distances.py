@@ -66,7 +66,7 @@ class _PairDistances(torch.autograd.Function):
         return torch.from_numpy(on_x), torch.from_numpy(on_y), None, None, None
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _square(x, y):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(len(x)):
@@ -122,7 +122,9 @@ def _gradients(x, y, rows, columns, geometry, outer, on_x, on_y):  # type: ignor
             apart = outer[pair] / np.sqrt(square)
         else:
             apart = outer[pair] / np.sqrt(square * max(1.0 - 0.25 * square, 1e-9))
-        for j in range(x.shape[1]):
-            difference = apart * (x[r, j] - y[c, j])
-            on_x[r, j] += difference + along_x * x[r, j]
-            on_y[c, j] += along_y * y[c, j] - difference
+        one, other, on_one, on_other = x[r], y[c], on_x[r], on_y[c]
+        # Two loops: in one, the compiler takes the two sums for the same memory.
+        for j in range(len(one)):
+            on_one[j] += (apart + along_x) * one[j] - apart * other[j]
+        for j in range(len(one)):
+            on_other[j] += (apart + along_y) * other[j] - apart * one[j]
