@@ -133,6 +133,31 @@ def test_several_runs_give_means_and_sample_deviations(data):
     assert "sample standard deviation (n - 1) over 2 runs per system, seeds 0, 1" in page
 
 
+def test_every_figure_has_a_mean_and_a_deviation(data, monkeypatch):
+    """Runs as of data with a taxonomy; counts and texts are not figures."""
+
+    def of_run(job, _):
+        figure = 10.0 + 2 * job["seed"]
+        level = {"examples": 7, "micro-F1": figure, "macro-F1": None, "tail": {"recall": figure}}
+        return {
+            **dict.fromkeys((*METRICS, *COSTS, "ECE"), figure),
+            "params": {},
+            "bands": {"tail": {"P@1": figure}},
+            "by_level": {"chosen": "likeliest path", "exact path": figure, "levels": {"L0": level}},
+        }
+
+    monkeypatch.setattr("labelspace.comparison.compare.run", of_run)
+    (result,) = compare(*data, entrants(["random"], [], {}), repeat=3)["entrants"]
+    level = {"micro-F1": 2.0, "macro-F1": None, "tail": {"recall": 2.0}}
+    assert result["by_level"]["levels"]["L0"]["micro-F1"] == 12.0
+    assert result["by_level"]["levels"]["L0"]["examples"] == 7
+    assert result["std"] == {
+        **dict.fromkeys((*METRICS, *COSTS, "ECE"), 2.0),
+        "bands": {"tail": {"P@1": 2.0}},
+        "by_level": {"exact path": 2.0, "levels": {"L0": level}},
+    }
+
+
 def test_figures_within_figures_are_averaged_too():
     runs = [
         {"chosen": "likeliest path", "levels": {"L0": {"examples": 5, "recall": 40.0, "x": None}}},

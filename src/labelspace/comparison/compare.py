@@ -339,9 +339,8 @@ def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
     if len(runs) > 1:
         result["std"] = {
-            key: over_runs([run[key] for run in runs], _sample_deviation)
+            key: over_runs([_without_counts(run[key]) for run in runs], _sample_deviation)
             for key in (*flat, *nested)
-            if key != "by_level"
         }
         result["runs"] = [
             {"seed": seed, **{key: run[key] for key in flat}} for seed, run in enumerate(runs)
@@ -371,6 +370,17 @@ def over_runs(values: Sequence[Any], combine: Callable[[Any], Any]) -> Any:
     if any(value is None for value in values):
         return None
     return float(combine(values)) if isinstance(first, float) else first
+
+
+def _without_counts(figures: Any) -> Any:
+    """Return figures without the whole numbers and texts, which do not vary between runs."""
+    if not isinstance(figures, Mapping):
+        return figures
+    return {
+        name: _without_counts(value)
+        for name, value in figures.items()
+        if not isinstance(value, int | str)
+    }
 
 
 def _sample_deviation(values: Sequence[float]) -> float:
