@@ -142,6 +142,7 @@ def test_every_figure_has_a_mean_and_a_deviation(data, monkeypatch):
         return {
             **dict.fromkeys((*METRICS, *COSTS, "ECE"), figure),
             "params": {},
+            "hits": "",
             "bands": {"tail": {"P@1": figure}},
             "by_level": {"chosen": "likeliest path", "exact path": figure, "levels": {"L0": level}},
         }

@@ -14,13 +14,14 @@ import numpy as np
 
 from labelspace._core.arrays import write_arrays
 from labelspace._core.machine import total_bytes
-from labelspace._core.sparse import as_csr, pack_csr
+from labelspace._core.sparse import as_csr, checked_labels, pack_csr
 from labelspace._core.threads import cores
 from labelspace._version import __version__
 from labelspace.comparison.finished_runs import data_digest, finished_runs
 from labelspace.comparison.peers import check_peer_name
 from labelspace.comparison.runs import run
 from labelspace.comparison.scratch import scratch_folder
+from labelspace.comparison.significance import hits_of_text, significance
 from labelspace.data.dataset import Dataset
 from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
@@ -144,8 +145,9 @@ def compare(
     Returns
     -------
     dict
-        "data", "settings", "machine", "date" and "entrants": metrics in percent, times, model size
-        and peak memory of each system.
+        "data", "settings", "machine", "date", "entrants": metrics in percent, times, model size
+        and peak memory of each system, and, for two or more systems, "significance": the tests of
+        their differences.
 
     Examples
     --------
@@ -182,11 +184,18 @@ def compare(
         "version of labelspace": __version__,
     }
     with (
-        finished_runs(state, compared, (*METRICS, *COSTS), resume=resume) as finished,
+        finished_runs(
+            state,
+            compared,
+            (*METRICS, *COSTS),
+            resume=resume,
+            check=lambda figures: hits_of_text(figures["hits"], len(test)),
+        ) as finished,
         scratch_folder("compare") as scratch,
     ):
         files = _DataFiles(scratch, train, test)
-        for entrant in entrants:
+        hits: dict[int, list[str]] = {}
+        for place, entrant in enumerate(entrants):
             runs: list[dict[str, Any]] = []
             try:
                 for seed in range(repeat):
@@ -199,12 +208,16 @@ def compare(
                         finished.add(wanted, figures)
                     runs.append(figures)
                 result = _summary(entrant, runs)
+                hits[place] = [figures["hits"] for figures in runs]
             except Exception as error:  # one that fails does not cost the results of the others
                 result = _failure(entrant, error, runs)
             if report["data"]["features"] is None and runs:  # texts: those of the first system
                 report["data"]["features"] = runs[0].get("features")
             report["entrants"].append(result)
             on_result(result)
+    if len(hits) > 1:
+        n_true = np.diff(checked_labels(test.labels, len(test)).indptr)
+        report["significance"] = significance(hits, [each.name for each in entrants], n_true)
     return report
 
 
