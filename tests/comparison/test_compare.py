@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import statistics
 from copy import deepcopy
@@ -20,8 +21,9 @@ from labelspace.comparison.compare import (
     over_runs,
     raise_if_failed,
 )
+from labelspace.comparison.figures import three_digits
+from labelspace.comparison.page import comparison_page
 from labelspace.comparison.peers import as_ranking, make_peer
-from labelspace.comparison.report import comparison_page, three_digits
 from labelspace.data.dataset import Dataset
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.methods.baselines import Random
@@ -82,6 +84,41 @@ def test_names_and_settings_are_checked_before_anything_runs():
         entrants(["knn"], [], {"knn.neighbors": "5"})
 
 
+def test_a_preset_is_an_entrant_of_its_own():
+    pytest.importorskip("torch", reason="extra 'neural' is not installed")
+    found = entrants(
+        ["neuralxc", "neuralxc:bibtex", "knn"],
+        [],
+        {"neuralxc:bibtex.epochs": "3", "neuralxc.lr": "0.5", "knn.neighbours": "4"},
+    )
+    assert found == [
+        Entrant("neuralxc", "method", {"lr": 0.5}),
+        Entrant("neuralxc:bibtex", "method", {"preset": "bibtex", "epochs": 3}, "neuralxc"),
+        Entrant("knn", "method", {"neighbours": 4}),
+    ]
+    assert [each.method for each in found] == ["neuralxc", "neuralxc", "knn"]
+    (same,) = entrants(["neuralxc"], [], {"neuralxc.preset": "bibtex"})
+    assert same == Entrant("neuralxc", "method", {"preset": "bibtex"})
+    for methods, settings, why in (
+        (["neuralxc:bibtx"], {}, "neuralxc.preset"),
+        (["neuralxc:"], {}, "neuralxc.preset"),
+        (["knn:paper"], {}, "knn:paper: knn has no presets"),
+        (["kn:paper"], {}, "no method 'kn'"),
+        (["neuralxc"], {"neuralxc:bibtex.lr": "1"}, "'neuralxc:bibtex' is not among the methods"),
+        (["neuralxc:bibtex"], {"neuralxc.lr": "1"}, "'neuralxc' is not among the methods"),
+        (["neuralxc:bibtex"], {"neuralxc:bibtex.preset": "none"}, "its name has the preset"),
+    ):
+        with pytest.raises(ParameterError, match=why):
+            entrants(methods, [], settings)
+
+
+def test_a_name_in_the_report_is_not_that_of_the_method(data):
+    named = Entrant("nearest", "method", {"neighbours": 3}, "knn")
+    (result,) = compare(*data, [named])["entrants"]
+    assert (result["name"], result["method"]) == ("nearest", "knn")
+    assert result["params"]["neighbours"] == 3
+
+
 def test_an_entrant_that_fails_does_not_cost_the_others(data):
     failing = [
         Entrant("knn", "method", {"nonsense": 0}),
@@ -105,6 +142,55 @@ def test_an_entrant_that_fails_does_not_cost_the_others(data):
     raise_if_failed(fine)
     report["entrants"] = [two]
     assert "neighbours=0" in comparison_page(report, "x")
+
+
+# Read by each process when it starts: methods that end badly.
+FAILING = """
+import os, signal
+from labelspace.methods.baselines import MostCommon
+from labelspace.methods.registry import register
+
+@register
+class Killed(MostCommon):
+    name = "killed"
+
+    def _fit(self, data):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+@register
+class FailsLater(MostCommon):
+    name = "fails-later"
+
+    def _fit(self, data):
+        super()._fit(data)
+        if self.params_.seed == 1:
+            raise RuntimeError("bad luck")
+"""
+
+
+def test_a_killed_process_and_a_failing_seed_do_not_cost_the_others(data, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(FAILING)
+    places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
+    field = [Entrant(name, "method") for name in ("killed", "fails-later", "most-common")]
+    started = []
+    report = compare(
+        *data,
+        field,
+        repeat=2,
+        state=tmp_path / "state",
+        on_start=lambda *run: started.append(run),
+    )
+    killed, failed, fine = report["entrants"]
+    assert [name for name, _ in started] == ["killed", *2 * ["fails-later"], *2 * ["most-common"]]
+    assert killed["error"].startswith("ended by signal 9 (out of memory?)")
+    assert failed["error"] == "seed 1: failed with exit code 1: RuntimeError: bad luck"
+    assert "P@1" not in failed
+    assert fine["P@1"] > 0
+    assert fine["std"]["P@1"] == 0
+    assert "significance" not in report  # one system is left
+    # What was finished is kept, also of the one that failed later.
+    assert len((tmp_path / "state").read_text().splitlines()) == 1 + 3
 
 
 def test_several_runs_give_means_and_sample_deviations(data):

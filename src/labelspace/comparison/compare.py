@@ -42,16 +42,23 @@ class Entrant:
     Attributes
     ----------
     name : str
-        Name of a registered method, or of a peer.
+        Its name in the report.
     kind : "method" or "peer"
         Whether it belongs to labelspace or is another package.
     params : mapping
         Parameters of the method that are not its defaults.
+    method : str
+        Name of a registered method, or of a peer. Default: `name`.
     """
 
     name: str
     kind: Literal["method", "peer"]
     params: Mapping[str, Any] = field(default_factory=dict)
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.method:
+            object.__setattr__(self, "method", self.name)
 
 
 def entrants(
@@ -62,11 +69,11 @@ def entrants(
     Parameters
     ----------
     methods : sequence of str
-        Names of methods.
+        Names of methods, or "method:preset" for a method with its parameter `preset` set.
     peers : sequence of str
         Names of other packages: "omikuji", "omikuji-bonsai", "napkinxc".
     settings : mapping of str to str
-        Parameters of methods as texts, such as {"knn.neighbours": "10"}.
+        Parameters of methods as texts, such as {"knn.neighbours": "10"}, by name as in `methods`.
 
     Returns
     -------
@@ -82,21 +89,33 @@ def entrants(
     --------
     >>> from labelspace.comparison.compare import entrants
     >>> entrants(["knn"], [], {"knn.neighbours": "10"})
-    [Entrant(name='knn', kind='method', params={'neighbours': 10})]
+    [Entrant(name='knn', kind='method', params={'neighbours': 10}, method='knn')]
     """
     chosen: dict[str, dict[str, str]] = {name: {} for name in methods}
     for key, text in settings.items():
-        name, _, parameter = key.partition(".")
-        if name not in chosen:
-            raise ParameterError(f"--set {key}={text}: {name!r} is not among the methods compared")
-        chosen[name][parameter] = text
+        # A preset may have a dot in its name.
+        name = max((name for name in chosen if key.startswith(f"{name}.")), key=len, default=None)
+        if name is None:
+            given = key.partition(".")[0]
+            raise ParameterError(f"--set {key}={text}: {given!r} is not among the methods compared")
+        chosen[name][key.removeprefix(f"{name}.")] = text
     for name in peers:
         check_peer_name(name)
-    ours = [
-        Entrant(name, "method", method_class(name).parse_parameters(texts))
-        for name, texts in chosen.items()
-    ]
+    ours = [_method(name, texts) for name, texts in chosen.items()]
     return ours + [Entrant(name, "peer") for name in peers]
+
+
+def _method(name: str, texts: Mapping[str, str]) -> Entrant:
+    """Return a method of a name such as "glas" or "glas:paper", with parameters as texts."""
+    method, colon, preset = name.partition(":")
+    kind = method_class(method)
+    if colon:
+        if "preset" not in kind.parameters:
+            raise ParameterError(f"{name}: {method} has no presets")
+        if "preset" in texts:
+            raise ParameterError(f"--set {name}.preset={texts['preset']}: its name has the preset")
+        texts = {"preset": preset, **texts}
+    return Entrant(name, "method", kind.parse_parameters(texts), method)
 
 
 def compare(
@@ -254,7 +273,7 @@ def _own_features(entrant: Entrant, train: Dataset) -> TextFeatures:
     """Return the text features of a system; without texts, they do not matter."""
     if entrant.kind == "peer" or train.texts is None:
         return Tfidf()
-    return method_class(entrant.name).create(**entrant.params).text_features()
+    return method_class(entrant.method).create(**entrant.params).text_features()
 
 
 def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipeline) -> None:
@@ -329,7 +348,7 @@ def _job(entrant: Entrant, seed: int, data: Path, settings: Mapping[str, Any]) -
     if entrant.kind == "method":
         params.setdefault("seed", seed)
     return {
-        "name": entrant.name,
+        "method": entrant.method,
         "kind": entrant.kind,
         "params": params,
         "seed": seed,
@@ -347,6 +366,7 @@ def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": entrant.name,
         "kind": entrant.kind,
+        "method": entrant.method,
         "params": runs[0]["params"],
         **{key: over_runs([run[key] for run in runs], np.mean) for key in (*flat, *nested)},
     }
@@ -367,6 +387,7 @@ def _failure(entrant: Entrant, error: Exception, finished: list[dict[str, Any]])
     return {
         "name": entrant.name,
         "kind": entrant.kind,
+        "method": entrant.method,
         "params": dict(entrant.params),
         "error": f"{after}{kind}{error}",
     }

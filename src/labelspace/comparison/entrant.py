@@ -115,7 +115,7 @@ def _run_method(
     from labelspace.methods.registry import method_class
     from labelspace.model.tagger import Tagger
 
-    method = method_class(job["name"]).create(**job["params"])
+    method = method_class(job["method"]).create(**job["params"])
     known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
     if method.needs_label_names and "label_names.data" in arrays:
         known["label_names"] = unpack_csr("label_names", arrays)
@@ -137,7 +137,7 @@ def _run_peer(
 ) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
     from labelspace.comparison.peers import as_ranking, make_peer
 
-    peer = make_peer(job["name"], directory, job["seed"])
+    peer = make_peer(job["method"], directory, job["seed"])
     peer.prepare(data["X_train"], data["Y_train"])
     start = time.perf_counter()
     peer.fit()
