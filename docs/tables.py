@@ -3,7 +3,8 @@
     python docs/tables.py            # write them
     python docs/tables.py --check    # fail if a page is out of date
 
-A table stands between `<!-- parameters: NAME -->` and `<!-- end -->`.
+A table stands between `<!-- parameters: NAME -->` and `<!-- end -->`; the values of a preset stand
+between `<!-- preset: NAME PRESET -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import sys
 from pathlib import Path
 
 from labelspace.methods.parameters import GROUPS, written
+from labelspace.methods.presets import presets_of
 from labelspace.methods.registry import method_class
 
 PAGES = Path(__file__).resolve().parent / "methods"
-MARKED = re.compile(r"(<!-- parameters: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (parameters|preset): ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def parameter_table(name: str) -> str:
@@ -30,15 +32,33 @@ def parameter_table(name: str) -> str:
             if one.group == group
         ]
         if rows:
-            lines = ["| parameter | default | allowed | meaning |", "|---|---|---|---|"]
-            lines += ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
-            parts.append(f"**{group.capitalize()}** ({meaning})\n\n" + "\n".join(lines))
+            head = ("parameter", "default", "allowed", "meaning")
+            parts.append(f"**{group.capitalize()}** ({meaning})\n\n" + table(head, rows))
     return "\n" + "\n\n".join(parts) + "\n\n"
+
+
+def preset_table(names: str) -> str:
+    """Return the Markdown table of a preset, given as "method preset"."""
+    method, preset = names.split()
+    settings = presets_of(method_class(method).parameters)[preset].settings
+    rows = [
+        (f"`{key}`", written(one.value), "stated" if one.stated else "chosen", one.source)
+        for key, one in settings.items()
+    ]
+    return "\n" + table(("parameter", "value", "by the paper", "where, or why"), rows) + "\n\n"
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Return a Markdown table."""
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [head, ["---"] * len(head), *escaped]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def filled(page: str) -> str:
     """Return the text of a page with its tables brought up to date."""
-    return MARKED.sub(lambda m: m.group(1) + parameter_table(m.group(2)) + m.group(3), page)
+    tables = {"parameters": parameter_table, "preset": preset_table}
+    return MARKED.sub(lambda m: m.group(1) + tables[m.group(2)](m.group(3)) + m.group(4), page)
 
 
 def main(arguments: list[str]) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
+from labelspace._core.suggest import unknown
 from labelspace.cli import options
 from labelspace.cli.output import print_json, print_message, print_table
 from labelspace.methods import DEFAULT_METHOD
@@ -16,6 +18,10 @@ def methods(
     show_all: Annotated[
         bool, typer.Option("--all", help="Show the paper's and the experts' parameters, too.")
     ] = False,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Show the values of a preset, and where they are from."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, or the parameters of one.
@@ -24,11 +30,16 @@ def methods(
     work on its models. Of a method's parameters, those that users set are shown; `--all` adds those
     that its paper defines and those that rarely pay to change.
 
-    Example: labelspace methods knn
+    A preset sets all parameters at once, for instance to those of the method's paper.
+
+    Example: labelspace methods glas --preset paper
     """
     from labelspace.methods.parameters import GROUPS, written
     from labelspace.methods.registry import method_class, method_names
 
+    if preset is not None:
+        _print_preset(name, preset, as_json)
+        return
     if name is None:
         known = [_properties(each) for each in method_names()]
         print_json(known) if as_json else _print_list(known)
@@ -50,6 +61,32 @@ def methods(
     hidden = sum(p["group"] != "usual" for p in parameters)
     if hidden and not show_all:
         print_message(f"{hidden} more: labelspace methods {name} --all")
+
+
+def _print_preset(method: str | None, name: str, as_json: bool) -> None:
+    from labelspace.errors import ParameterError
+    from labelspace.methods.parameters import written
+    from labelspace.methods.presets import presets_of
+    from labelspace.methods.registry import method_class
+
+    if method is None:
+        raise ParameterError(f"--preset {name}: name the method, too: methods glas --preset paper")
+    known = presets_of(method_class(method).parameters)
+    if name not in known:
+        raise ParameterError(unknown(name, f"{method} preset", known))
+    settings = known[name].settings
+    if as_json:
+        print_json({key: asdict(one) for key, one in settings.items()})
+        return
+    rows = [
+        (key, written(one.value), "stated" if one.stated else "chosen", one.source)
+        for key, one in settings.items()
+    ]
+    print_table(
+        ("parameter", "value", "by the paper", "where, or why"),
+        rows,
+        f"{method}, preset {name}: {known[name].help}",
+    )
 
 
 def _properties(name: str) -> dict[str, Any]:

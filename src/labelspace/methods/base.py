@@ -40,6 +40,7 @@ from labelspace.methods.parameters import (
     constructor,
     declared,
     flag,
+    implied,
     integer,
     is_auto,
     layers,
@@ -49,6 +50,7 @@ from labelspace.methods.parameters import (
     unknown_parameter,
     with_parameters_section,
 )
+from labelspace.methods.presets import check_complete, preset
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 
 
 @dataclass_transform(
-    kw_only_default=True, field_specifiers=(integer, number, flag, choice, text, layers)
+    kw_only_default=True, field_specifiers=(integer, number, flag, choice, text, layers, preset)
 )
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base of all methods: fits sparse features to sparse labels and ranks labels.
@@ -126,6 +128,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Build the constructor and the docstring's section on parameters."""
         super().__init_subclass__(**options)
         cls.parameters = declared(cls)
+        check_complete(cls.__name__, cls.parameters)
         cls.__init__ = constructor(cls, cls.parameters)  # type: ignore[method-assign]
         cls.__doc__ = with_parameters_section(cls.__doc__ or "", cls.parameters)
 
@@ -541,6 +544,21 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def metadata(self) -> dict[str, Any]:
         """Return facts on the fitted model beyond its parameters, for `model.json`."""
         return {}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as scikit-learn's estimators do.
+
+        Parameters
+        ----------
+        **params : Any
+            A `preset` sets all parameters that it names; those given beside it have precedence.
+
+        Returns
+        -------
+        self
+        """
+        super().set_params(**{**implied(self.parameters, params), **params})
+        return self
 
     def check_parameters(self) -> None:
         """Raise ParameterError for the first parameter that is out of range."""

@@ -110,6 +110,11 @@ class Parameter:
         if not self._allows(plain(value)):
             raise ParameterError(f"{name}={value!r}: expected {self.describe()}")
 
+    def implied(self, value: Any) -> Mapping[str, Any]:
+        """Return the values of other parameters that this one sets: a preset has some."""
+        del value
+        return {}
+
     def parse(self, name: str, text: str) -> Any:
         """Return the checked value that a text such as `--set name=text` describes."""
         try:
@@ -336,6 +341,16 @@ def declared(cls: type) -> dict[str, Parameter]:
     return found
 
 
+def implied(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of parameters that given ones set: those of a preset."""
+    return {
+        other: value
+        for name in given
+        if name in parameters
+        for other, value in parameters[name].implied(given[name]).items()
+    }
+
+
 def constructor(cls: type, parameters: Mapping[str, Parameter]) -> Callable[..., None]:
     """Return an `__init__` that stores keyword-only parameters and does nothing else."""
 
@@ -343,6 +358,7 @@ def constructor(cls: type, parameters: Mapping[str, Parameter]) -> Callable[...,
         for name in given:
             if name not in parameters:
                 raise TypeError(unknown(name, f"{cls.__name__} parameter", parameters))
+        given = {**implied(parameters, given), **given}
         for name, parameter in parameters.items():
             setattr(self, name, given.get(name, parameter.default))
 
