@@ -16,6 +16,7 @@ import pytest
 
 from labelspace.cli.compare import _print_report
 from labelspace.comparison.compare import COSTS, data_set_name
+from labelspace.methods.registry import method_class
 from support.comparisons import report_of
 
 # Takes hours: long enough to be stopped in.
@@ -152,14 +153,16 @@ def test_finished_runs_are_kept_beside_any_file_of_the_report(compare, shop):
 
 def test_a_preset_is_compared_under_its_own_name(compare, shop):
     pytest.importorskip("torch", reason="extra 'neural' is not installed")
-    quick = ("--set", "neuralxc:bibtex.epochs=1", "--set", "neuralxc:bibtex.ensemble=1")
-    code, out, err = compare("--methods", "neuralxc:bibtex", *quick, "--json", shop / "r.json")
+    chosen = method_class("neuralxc").parameters["preset"].options[0]
+    name = f"neuralxc:{chosen}"
+    quick = ("--set", f"{name}.epochs=1", "--set", f"{name}.ensemble=1")
+    code, out, err = compare("--methods", name, *quick, "--json", shop / "r.json")
     assert code == 0, err
     (entrant,) = json.loads((shop / "r.json").read_text())["entrants"]
-    assert (entrant["name"], entrant["method"]) == ("neuralxc:bibtex", "neuralxc")
-    assert entrant["params"]["preset"] == "bibtex"
+    assert (entrant["name"], entrant["method"]) == (name, "neuralxc")
+    assert entrant["params"]["preset"] == chosen
     assert entrant["params"]["epochs"] == 1
-    assert " neuralxc:bibtex " in out
+    assert f" {name} " in out
 
 
 def test_where_all_fail_the_report_is_written_and_the_code_is_1(compare, shop):

@@ -26,8 +26,10 @@ from labelspace.comparison.page import comparison_page
 from labelspace.comparison.peers import as_ranking, make_peer
 from labelspace.data.dataset import Dataset
 from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.methods import registry
 from labelspace.methods.baselines import Random
 from labelspace.methods.knn import KNN
+from labelspace.methods.parameters import choice
 from labelspace.metrics.ranking import evaluate
 from labelspace.metrics.reliability import reliability
 from support.planted import planted
@@ -70,6 +72,9 @@ def test_peers_learn_what_is_planted(data, peer):
     assert seen == report["entrants"]
     assert result["kind"] == "peer"
     assert result["P@1"] > floor["P@1"] + 20
+    (pair,) = report["significance"]["pairs"]
+    assert pair["names"] == ["most-common", peer]
+    assert pair["P@1"]["high"] < 0
     assert all(result[key] > 0 for key in COSTS)
 
 
@@ -84,32 +89,46 @@ def test_names_and_settings_are_checked_before_anything_runs():
         entrants(["knn"], [], {"knn.neighbors": "5"})
 
 
+@pytest.fixture
+def with_presets(monkeypatch):
+    """Register a method with presets, of which one has a dot in its name."""
+
+    class WithPresets(KNN):
+        name = "own"
+        preset: str | None = choice("Settings.", "paper", "v1.0", default=None, none="none of them")
+
+    monkeypatch.setitem(registry._registered, "own", WithPresets)
+
+
+@pytest.mark.usefixtures("with_presets")
 def test_a_preset_is_an_entrant_of_its_own():
-    pytest.importorskip("torch", reason="extra 'neural' is not installed")
-    found = entrants(
-        ["neuralxc", "neuralxc:bibtex", "knn"],
-        [],
-        {"neuralxc:bibtex.epochs": "3", "neuralxc.lr": "0.5", "knn.neighbours": "4"},
-    )
-    assert found == [
-        Entrant("neuralxc", "method", {"lr": 0.5}),
-        Entrant("neuralxc:bibtex", "method", {"preset": "bibtex", "epochs": 3}, "neuralxc"),
-        Entrant("knn", "method", {"neighbours": 4}),
+    settings = {"own:paper.neighbours": "3", "own.neighbours": "5", "own:v1.0.neighbours": "7"}
+    assert entrants(["own", "own:paper", "own:v1.0"], [], settings) == [
+        Entrant("own", "method", {"neighbours": 5}, "own"),
+        Entrant("own:paper", "method", {"preset": "paper", "neighbours": 3}, "own"),
+        Entrant("own:v1.0", "method", {"preset": "v1.0", "neighbours": 7}, "own"),
     ]
-    assert [each.method for each in found] == ["neuralxc", "neuralxc", "knn"]
-    (same,) = entrants(["neuralxc"], [], {"neuralxc.preset": "bibtex"})
-    assert same == Entrant("neuralxc", "method", {"preset": "bibtex"})
-    for methods, settings, why in (
-        (["neuralxc:bibtx"], {}, "neuralxc.preset"),
-        (["neuralxc:"], {}, "neuralxc.preset"),
-        (["knn:paper"], {}, "knn:paper: knn has no presets"),
-        (["kn:paper"], {}, "no method 'kn'"),
-        (["neuralxc"], {"neuralxc:bibtex.lr": "1"}, "'neuralxc:bibtex' is not among the methods"),
-        (["neuralxc:bibtex"], {"neuralxc.lr": "1"}, "'neuralxc' is not among the methods"),
-        (["neuralxc:bibtex"], {"neuralxc:bibtex.preset": "none"}, "its name has the preset"),
-    ):
-        with pytest.raises(ParameterError, match=why):
-            entrants(methods, [], settings)
+    # A preset that is set is not part of the name.
+    (same,) = entrants(["own"], [], {"own.preset": "paper"})
+    assert same == Entrant("own", "method", {"preset": "paper"})
+
+
+@pytest.mark.usefixtures("with_presets")
+@pytest.mark.parametrize(
+    ("method", "settings", "why"),
+    [
+        ("own:papr", {}, "own.preset"),
+        ("own:", {}, "own.preset"),
+        ("knn:paper", {}, "knn:paper: knn has no presets"),
+        ("kn:paper", {}, "no method 'kn'"),
+        ("own", {"own:paper.neighbours": "1"}, "'own:paper' is not among the methods"),
+        ("own:paper", {"own.neighbours": "1"}, "'own' is not among the methods"),
+        ("own:paper", {"own:paper.preset": "none"}, "its name has the preset"),
+    ],
+)
+def test_a_preset_that_cannot_be_is_refused(method, settings, why):
+    with pytest.raises(ParameterError, match=why):
+        entrants([method], [], settings)
 
 
 def test_a_name_in_the_report_is_not_that_of_the_method(data):

@@ -28,7 +28,7 @@ def error_of_share(p, flips):
     [
         [0.3, -0.1, 0.25, 0.4, 0.05, -0.2, 0.6, 0.35],
         [1, 1, 1, -1, 0, 0, 1, 0, -1, 1],  # with ties, as of P@1
-        [0.2, 0.4, -0.2, 0.6, 0.4, 0.2, 0.2, 0.8, 0.1],  # sums that are equal but for rounding
+        [0.2, 0.4, -0.2, 0.6, 0.4, 0.2, 0.2, 0.8, 0.1],
         [1.0],
     ],
 )
@@ -39,6 +39,16 @@ def test_few_examples_agree_with_all_flips_enumerated(differences):
     found = of_two(np.full(len(d), 0.5) + d, np.full(len(d), 0.5), flips=40_000)
     assert found.p == pytest.approx(exact, abs=error_of_share(exact, 40_000))
     assert found.difference == pytest.approx(d.mean())
+
+
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_differences_that_are_equal_but_for_rounding_are_equal(seed):
+    """Thirds, as of P@3, have no exact sums."""
+    a, b = np.random.default_rng(seed).integers(0, 4, (2, 12))
+    signs = np.array(list(product((1, -1), repeat=12)))
+    exact = np.mean(np.abs(signs @ (a - b)) >= abs((a - b).sum()))
+    found = of_two(a / 3, b / 3, flips=40_000)
+    assert found.p == pytest.approx(exact, abs=error_of_share(exact, 40_000))
 
 
 @pytest.mark.parametrize("seed", range(5))
