@@ -1,7 +1,7 @@
 """DeepWalk (Perozzi et al. 2014): vectors of the nodes of a graph, similar for nearby nodes.
 
-Skip-gram with negative sampling is trained on random walks, with walks as sentences and nodes as
-words.
+Skip-gram is trained on random walks, with walks as sentences and nodes as words; by negative
+sampling, or by hierarchical softmax as in that paper.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def deepwalk(
     length: int = 40,
     window: int = 5,
     negatives: int = 5,
+    unit: bool = True,
     seed: int = 0,
 ) -> np.ndarray:
     """Return DeepWalk vectors of the nodes of a graph.
@@ -47,14 +48,17 @@ def deepwalk(
     window : int
         Context of skip-gram, in steps.
     negatives : int
-        Number of negative samples of skip-gram.
+        Number of negative samples of skip-gram; 0: hierarchical softmax.
+    unit : bool
+        Whether to scale the vectors to length 1.
     seed : int
 
     Returns
     -------
     ndarray of shape (nodes, dim)
-        In float32, of length 1 per row. Nodes without edges get random directions, which in many
-        dimensions are about orthogonal to all others.
+        In float32. Nodes without edges get random directions, which in many dimensions are about
+        orthogonal to all others; if not `unit`, they keep the short vectors that training starts
+        with.
 
     Raises
     ------
@@ -87,7 +91,10 @@ def deepwalk(
             epochs=1,
         )
         vectors[model.wv.index_to_key] = model.wv.vectors
-    return unit_array(vectors)
+    if unit:
+        return unit_array(vectors)
+    vectors[np.diff(graph.indptr) == 0] /= np.float32(dim)
+    return vectors
 
 
 def deepwalk_bytes(n_labels: int, dim: int) -> int:
@@ -120,8 +127,8 @@ def _skip_gram(walks: RandomWalks, dim: int, window: int, negatives: int, seed: 
             f"DeepWalk needs gensim ({error}): pip install 'labelspace[neural]'"
         ) from None
     model = Word2Vec(
-        vector_size=dim, sg=1, hs=0, negative=negatives, window=window, min_count=0, sample=0,
-        seed=seed % MAX_SEED, workers=1,
+        vector_size=dim, sg=1, hs=int(negatives == 0), negative=negatives, window=window,
+        min_count=0, sample=0, seed=seed % MAX_SEED, workers=1,
     )  # fmt: skip
     # The stationary distribution of walks on an undirected graph: proportional to the degree.
     visits = np.asarray(walks.graph.sum(axis=1)).ravel()[walks.starts]
