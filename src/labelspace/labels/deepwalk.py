@@ -83,14 +83,14 @@ def deepwalk(
         stream = RandomWalks(graph, per_node=per_node, length=length, seed=seed)
         model = _skip_gram(stream, dim, window, negatives, seed)
         # Initial vectors as short as word2vec's, but not by gensim: its versions may differ.
-        model.wv.vectors[:] = vectors[model.wv.index_to_key] / np.float32(dim)
+        model.wv.vectors[:] = vectors[linked] / np.float32(dim)
         model.train(
             _Sentences(stream),
             total_examples=len(stream),
             total_words=len(stream) * length,
             epochs=1,
         )
-        vectors[model.wv.index_to_key] = model.wv.vectors
+        vectors[linked] = model.wv.vectors
     if unit:
         return unit_array(vectors)
     vectors[np.diff(graph.indptr) == 0] /= np.float32(dim)
@@ -108,18 +108,24 @@ def default_walks(n_nodes: int, length: int) -> int:
 
 
 class _Sentences:
-    """Iterate over walks, each a list of nodes."""
+    """Iterate over walks, each a list of the nodes' places among those that have edges."""
 
     def __init__(self, walks: RandomWalks) -> None:
         self.walks = walks
+        self.places = np.zeros(walks.graph.shape[0], np.int32)
+        self.places[walks.starts] = np.arange(len(walks.starts))
 
     def __iter__(self) -> Iterator[list[int]]:
         for block in self.walks.blocks():
-            yield from block.tolist()
+            yield from self.places[block].tolist()
 
 
 def _skip_gram(walks: RandomWalks, dim: int, window: int, negatives: int, seed: int) -> Any:
-    """Return gensim's untrained model with the nodes as its words."""
+    """Return gensim's untrained model; word i is the i-th node that has an edge.
+
+    gensim takes an integer for the number of a word or for the word itself, so that both must be
+    the same; otherwise frequencies and codes are those of other words.
+    """
     try:
         from gensim.models import Word2Vec
     except ImportError as error:
@@ -128,12 +134,12 @@ def _skip_gram(walks: RandomWalks, dim: int, window: int, negatives: int, seed: 
         ) from None
     model = Word2Vec(
         vector_size=dim, sg=1, hs=int(negatives == 0), negative=negatives, window=window,
-        min_count=0, sample=0, seed=seed % MAX_SEED, workers=1,
+        min_count=0, sample=0, sorted_vocab=0, seed=seed % MAX_SEED, workers=1,
     )  # fmt: skip
     # The stationary distribution of walks on an undirected graph: proportional to the degree.
     visits = np.asarray(walks.graph.sum(axis=1)).ravel()[walks.starts]
     visits *= len(walks) * walks.length / visits.sum()
     counts = np.maximum(1, np.rint(visits)).astype(np.int64)
-    frequencies = dict(zip(walks.starts.tolist(), counts.tolist(), strict=True))
+    frequencies = dict(enumerate(counts.tolist()))
     model.build_vocab_from_freq(frequencies, corpus_count=len(walks))
     return model

@@ -55,6 +55,9 @@ class Sample:
         Number of training and of test examples, drawn at random once; None: all.
     split : int or None
         Which of the splits that the folder has, from 0; None: its training and test files.
+    redrawn : int or None
+        Seed by which training and test examples are drawn anew from all, in the same numbers;
+        None: they are not.
     features : str or None
         Features of texts; None: those that suit the method.
     """
@@ -63,6 +66,7 @@ class Sample:
     rows: int | None = None
     tested: int | None = None
     split: int | None = None
+    redrawn: int | None = None
     features: str | None = None
 
 
@@ -101,6 +105,8 @@ class Split:
 @dataclass(frozen=True)
 class Trial:
     """One row of a table: a method with parameters on a data set.
+
+    Trials that differ only in the split of the data are one row, with a mean over all their runs.
 
     Attributes
     ----------

@@ -148,7 +148,9 @@ class _Runner:
             for setting in trial.grid
         ]
         scores = self._run(tuning, trials)
-        rows, tests = [], []
+        rows: list[Row] = []
+        tests: list[Task] = []
+        of_trial: dict[int, Row] = {}
         for number, trial in trials.items():
             own = [
                 (task.setting, float(figures.get(self.experiment.metric, -math.inf)))
@@ -159,9 +161,10 @@ class _Runner:
             key = {"data": trial.data.name, **trial.row}
             row = Row(key, trial.method, {**trial.params, **chosen}, chosen, own)
             row.paper = paper_figures(self.experiment.expected, key)
-            rows.append(row)
+            same = next((each for each in rows if each == row), None)  # on another split
+            of_trial[number] = same or row
+            rows += [] if same else [row]
             tests += [self._task(number, chosen, seed) for seed in range(trial.seeds or seeds)]
-        of_trial = dict(zip(trials, rows, strict=True))
         for task, figures in zip(tests, self._run(tests, trials), strict=True):
             of_trial[task.trial].runs.append(figures)
         return rows
