@@ -21,10 +21,11 @@ TINY = 1e-6
 class Encoder:
     """phi(x): X W + b through ReLU layers; linear where there are no hidden ones.
 
-    Hidden layers can be weight-normalised as in section 3.1 of Guo et al. 2019: the weight vectors of
-    a layer's neurons share one trainable length, each keeps its own direction. The sparse layer is
-    if `length`, the shared one, is given. Its columns' own lengths are then constants of a batch: a
-    gradient through them would touch every row and only undo growth that the division undoes too.
+    Hidden layers can be weight-normalised as in section 3.1 of Guo et al. 2019: the weight vectors
+    of a layer's neurons share one trainable length, each keeps its own direction. The sparse layer
+    is if `length`, the shared one, is given. Its columns' own lengths are then constants of a
+    batch: a gradient through them would touch every row and only undo growth that the division
+    undoes too.
 
     Parameters
     ----------
@@ -139,11 +140,12 @@ class Encoder:
             fits = weight.ndim == 2 and len(weight) == width and bias.shape == weight.shape[1:]
             expect(fits, "the layers of the encoder do not fit each other")
             width = weight.shape[1]
-        bias = None
+        shift = None
         if "encoder.bias" in arrays:
-            bias = torch.from_numpy(np.array(arrays["encoder.bias"]))
-            expect(bias.shape == first.shape[1:], "the layers of the encoder do not fit each other")
-        return cls(SparseLinear.frozen(first), hidden, None, bias, relu)
+            shift = torch.from_numpy(np.array(arrays["encoder.bias"]))
+            fits = shift.shape == first.shape[1:]
+            expect(fits, "the layers of the encoder do not fit each other")
+        return cls(SparseLinear.frozen(first), hidden, None, shift, relu)
 
     @property
     def dim(self) -> int:

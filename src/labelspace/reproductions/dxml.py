@@ -30,7 +30,7 @@ COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5")
 SECONDS = "training_seconds"
 
 
-def _sample(name: str, quick: bool, **which: int) -> Sample:
+def _sample(name: str, quick: bool, **which: Any) -> Sample:
     return Sample(name, 1500, 500, **which) if quick else Sample(name, **which)
 
 
@@ -260,6 +260,7 @@ PARTS: Mapping[str, dict[str, Any]] = {
     "one learner, linear": {"ensemble": 1, "hidden": None},
     "the paper's target": {"ensemble": 1, "loss": "smooth-l1"},
 }
+PARTS_OF_DELICIOUS = ("default", "one learner, linear", "the paper's target")  # one by default
 ON_TAXONOMY: Mapping[str, dict[str, Any]] = {
     "default": {},
     "the paper's target": {"loss": "smooth-l1"},
@@ -271,7 +272,8 @@ def _parts(quick: bool) -> list[Trial]:
     few = {"epochs": 3, "walks": 10} if quick else {}
     wordnet = Sample("wordnet", 2000, 500) if quick else Sample("wordnet", 20_000, 3000)
     cells = [
-        *((_sample(name, quick), part, PARTS[part]) for name in SETS for part in PARTS),
+        *((_sample("bibtex", quick), part, change) for part, change in PARTS.items()),
+        *((_sample("delicious", quick), part, PARTS[part]) for part in PARTS_OF_DELICIOUS),
         *((wordnet, part, change) for part, change in ON_TAXONOMY.items()),
     ]
     return [

@@ -49,8 +49,9 @@ def graph_vectors(model: DXML, Y: csr_matrix, taxonomy: Taxonomy | None) -> np.n
 
 
 def targets(Y: csr_matrix, vectors: np.ndarray, *, unit: bool = True) -> np.ndarray:
-    """Return f_y = V y / nnz(y) of each row; with `unit` of length 1, as the encoder's output is."""
+    """Return f_y = V y / nnz(y) of each row; with `unit` of length 1, as points have."""
     sums = np.asarray(Y @ vectors, np.float32)
     if unit:
         return unit_array(sums)
-    return sums / np.maximum(np.diff(Y.indptr), 1).astype(np.float32)[:, None]
+    sums /= np.maximum(np.diff(Y.indptr), 1).astype(np.float32)[:, None]
+    return sums
