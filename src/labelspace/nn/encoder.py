@@ -64,6 +64,7 @@ class Encoder:
         *,
         row_lr_scale: np.ndarray | None = None,
         weight_norm: bool = False,
+        bias: bool = True,
     ) -> Encoder:
         """Return an encoder with random weights: without hidden layers, a random projection.
 
@@ -77,6 +78,8 @@ class Encoder:
             Factor of the learning rate and of the initial weights of each feature.
         weight_norm : bool
             Normalise the sparse layer too, at the cost of a pass over its weights per batch.
+        bias : bool
+            Train the biases of hidden layers; otherwise they stay 0.
 
         Returns
         -------
@@ -93,7 +96,7 @@ class Encoder:
                 {
                     "direction": torch.from_numpy(drawn).requires_grad_(),
                     "length": torch.ones(1).mul_(np.sqrt(2.0)).requires_grad_(),
-                    "bias": torch.zeros(fan_out, requires_grad=True),
+                    "bias": torch.zeros(fan_out, requires_grad=bias),
                 }
             )
         length = None

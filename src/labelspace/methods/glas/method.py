@@ -36,6 +36,7 @@ from labelspace.methods.explanation import LabelExplanation, checked_example
 from labelspace.methods.glas.defaults import resolve
 from labelspace.methods.glas.explain import explain
 from labelspace.methods.glas.objective import BatchObjective
+from labelspace.methods.glas.presets import PAPER
 from labelspace.methods.glas.space import LabelSpace, as_queries
 from labelspace.methods.glas.update import UpdateObjective, extended, update_epochs
 from labelspace.methods.parameters import (
@@ -57,6 +58,7 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
+from labelspace.methods.presets import preset
 from labelspace.metrics.ranking import measure
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
@@ -132,12 +134,14 @@ class GLaS(Method):
         high=4096,
         auto="512, or 1024 above 25,000 labels",
     )
+    preset: str | None = preset(paper=PAPER)
     hidden: tuple[int, ...] | None = layers(
         "Widths of hidden ReLU layers of the encoder.",
         default=None,
         group="paper",
         none="the encoder is linear",
     )
+    hidden_bias: bool = flag("Train biases in the hidden layers.", default=True, group="paper")
     loss: str = choice(
         "Loss of a batch.",
         "binary",

@@ -66,6 +66,7 @@ class LabelSpace:
             *(X.shape[1], (*params.hidden, params.dim), rng),
             row_lr_scale=counts.row_lr_scale(params.feature_damping),
             weight_norm=params.weight_norm,
+            bias=params.hidden_bias,
         )
         first = encoder.input_layer
         encoder.input_layer = trained_layer(params.optimiser, first.weight, first.row_lr_scale)
@@ -173,9 +174,9 @@ class LabelSpace:
             ([self.bias], label_lr),
         ]
         groups = [
-            {"params": tensors, "lr": rate}
+            {"params": trained, "lr": rate}
             for tensors, rate in dense
-            if tensors and tensors[0].requires_grad
+            if (trained := [tensor for tensor in tensors if tensor.requires_grad])
         ]
         if groups:
             rule = torch.optim.Adam if adam else torch.optim.SGD

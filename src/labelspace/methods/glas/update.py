@@ -60,10 +60,12 @@ def extended(
     """
     first = np.array(space.encoder.input_layer.weight)
     new_share = _new_share(before.features, after.features)
-    layer = trained_layer(params.optimiser, first, new_share)
-    encoder = Encoder(layer, space.encoder.hidden)
-    for tensor in encoder.dense_parameters():
-        tensor.requires_grad_()
+    encoder = Encoder(
+        trained_layer(params.optimiser, first, new_share), space.encoder.hidden
+    )
+    for layer in encoder.hidden:
+        for part, tensor in layer.items():
+            tensor.requires_grad_(part != "bias" or params.hidden_bias)
     new = Y[:, len(before.labels) :]
     points = unit_array(space.embed(X)) if new.nnz else None
     rng = np.random.default_rng([params.seed, new.shape[1]])
