@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows has no flock
     fcntl = None  # type: ignore[assignment]
 
-_FORMAT = 1
+_FORMAT = 2
 logger = logging.getLogger(__name__)
 
 
@@ -96,7 +96,12 @@ class FinishedRuns:
 
 @contextmanager
 def finished_runs(
-    path: Path | None, compared: Mapping[str, Any], figures: Sequence[str], *, resume: bool
+    path: Path | None,
+    compared: Mapping[str, Any],
+    figures: Sequence[str],
+    *,
+    resume: bool,
+    check: Callable[[Mapping[str, Any]], object] = lambda _: None,
 ) -> Iterator[FinishedRuns]:
     """Yield the runs in the file, to which new ones are appended.
 
@@ -110,6 +115,9 @@ def finished_runs(
         Names of numbers that each run must have.
     resume : bool
         Use the runs of a file that exists; otherwise it is an error.
+    check : callable, optional
+        Called with the figures of each run in the file; raises ValueError, LookupError or TypeError
+        if what is no number is damaged.
     """
     if path is None:
         yield FinishedRuns()
@@ -122,7 +130,7 @@ def finished_runs(
     runs = None
     try:
         _lock(file, path)
-        runs = _read(path, file, json.loads(json.dumps(compared)), figures)
+        runs = _read(path, file, json.loads(json.dumps(compared)), figures, check)
         yield runs
     finally:
         if runs is not None and not len(runs):
@@ -146,7 +154,13 @@ def _lock(file: int, path: Path) -> None:
         raise busy
 
 
-def _read(path: Path, file: int, compared: dict[str, Any], figures: Sequence[str]) -> FinishedRuns:
+def _read(
+    path: Path,
+    file: int,
+    compared: dict[str, Any],
+    figures: Sequence[str],
+    check: Callable[[Mapping[str, Any]], object],
+) -> FinishedRuns:
     """Read the complete lines of the file; a new file gets its first line."""
     runs = FinishedRuns(file)
     content = path.read_bytes()
@@ -162,7 +176,9 @@ def _read(path: Path, file: int, compared: dict[str, Any], figures: Sequence[str
             if number == 1:
                 _check_compared(path, entry, compared)
             else:
-                runs.restore(entry["run"], _checked(entry["figures"], figures))
+                found = _checked(entry["figures"], figures)
+                check(found)
+                runs.restore(entry["run"], found)
         except (ValueError, LookupError, TypeError, RecursionError):
             raise CheckpointError(
                 f"{path}:{number}: not a line of an unfinished comparison: "
