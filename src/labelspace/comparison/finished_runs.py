@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,15 @@ def check_state(path: Path, resume: bool) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Words:
+    """What errors call the whole, the option for its file, and how to begin anew."""
+
+    whole: str = "comparison"
+    option: str = "--state"
+    restart: str = "--restart deletes the file"
+
+
 class FinishedRuns:
     """Figures of runs by name, kind, parameters and seed of the system."""
 
@@ -102,6 +112,7 @@ def finished_runs(
     *,
     resume: bool,
     check: Callable[[Mapping[str, Any]], object] = lambda _: None,
+    words: Words | None = None,
 ) -> Iterator[FinishedRuns]:
     """Yield the runs in the file, to which new ones are appended.
 
@@ -118,7 +129,10 @@ def finished_runs(
     check : callable, optional
         Called with the figures of each run in the file; raises ValueError, LookupError or TypeError
         if what is no number is damaged.
+    words : Words, optional
+        What errors call the whole; by default a comparison.
     """
+    words = words or Words()
     if path is None:
         yield FinishedRuns()
         return
@@ -129,8 +143,8 @@ def finished_runs(
         raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from None
     runs = None
     try:
-        _lock(file, path)
-        runs = _read(path, file, json.loads(json.dumps(compared)), figures, check)
+        _lock(file, path, words)
+        runs = _read(path, file, json.loads(json.dumps(compared)), figures, check, words)
         yield runs
     finally:
         if runs is not None and not len(runs):
@@ -138,10 +152,10 @@ def finished_runs(
         os.close(file)
 
 
-def _lock(file: int, path: Path) -> None:
+def _lock(file: int, path: Path, words: Words) -> None:
     busy = CheckpointError(
-        f"another comparison is in progress and writes {path}: wait for it, or choose another "
-        "--state"
+        f"another {words.whole} is in progress and writes {path}: wait for it, or choose another "
+        f"{words.option}"
     )
     if fcntl is not None:
         try:
@@ -160,6 +174,7 @@ def _read(
     compared: dict[str, Any],
     figures: Sequence[str],
     check: Callable[[Mapping[str, Any]], object],
+    words: Words,
 ) -> FinishedRuns:
     """Read the complete lines of the file; a new file gets its first line."""
     runs = FinishedRuns(file)
@@ -174,28 +189,29 @@ def _read(
         try:
             entry = json.loads(line)
             if number == 1:
-                _check_compared(path, entry, compared)
+                _check_compared(path, entry, compared, words)
             else:
                 found = _checked(entry["figures"], figures)
                 check(found)
                 runs.restore(entry["run"], found)
         except (ValueError, LookupError, TypeError, RecursionError):
             raise CheckpointError(
-                f"{path}:{number}: not a line of an unfinished comparison: "
-                "--restart deletes the file"
+                f"{path}:{number}: not a line of an unfinished {words.whole}: {words.restart}"
             ) from None
     return runs
 
 
-def _check_compared(path: Path, entry: dict[str, Any], compared: dict[str, Any]) -> None:
+def _check_compared(
+    path: Path, entry: dict[str, Any], compared: dict[str, Any], words: Words
+) -> None:
     if entry["format"] != _FORMAT:
         raise ValueError
     earlier = dict(entry["compared"])
     other = [name for name in compared if earlier.get(name) != compared[name]]
     if other:
         raise CheckpointError(
-            f"{path} holds an unfinished comparison with other {' and '.join(other)}: repeat that "
-            "command to continue it, or give --restart to delete it"
+            f"{path} holds an unfinished {words.whole} with other {' and '.join(other)}: repeat "
+            f"that command to continue it; {words.restart}"
         )
 
 
