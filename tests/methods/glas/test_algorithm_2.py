@@ -231,7 +231,9 @@ def test_steps_of_the_normalised_layer_are_those_of_torch_but_along_the_weights(
     hinges = torch.relu(h - h[torch.arange(40), positives][:, None] + 0.4) * (dense_Y == 0)
     expected = hinges[:, dense_Y.sum(0) > 0].sum() / 40
     of_directions, of_length = torch.autograd.grad(expected, [before, shared])
-    assert space.encoder.length.item() == pytest.approx((shared - 0.07 * of_length).item(), abs=1e-5)
+    assert space.encoder.length.item() == pytest.approx(
+        (shared - 0.07 * of_length).item(), abs=1e-5
+    )
     exact = (before - 0.07 * of_directions).detach()
     off = torch.tensor(space.encoder.input_layer.weight).double() - exact
     unit = normalize(before.detach(), dim=0)

@@ -60,9 +60,7 @@ def extended(
     """
     first = np.array(space.encoder.input_layer.weight)
     new_share = _new_share(before.features, after.features)
-    encoder = Encoder(
-        trained_layer(params.optimiser, first, new_share), space.encoder.hidden
-    )
+    encoder = Encoder(trained_layer(params.optimiser, first, new_share), space.encoder.hidden)
     for layer in encoder.hidden:
         for part, tensor in layer.items():
             tensor.requires_grad_(part != "bias" or params.hidden_bias)
