@@ -44,7 +44,6 @@ STATED = {
     "schedule": "constant",
     "hidden_lr_divisor": 1.0,
     "feature_damping": None,
-    "init": "random",
     # Section 4: "up to 10 epochs ... early stopping when evaluation accuracy ceases to improve";
     # the accuracies of Table 2 are P@1 in Table 3.
     "epochs": 10,
@@ -55,6 +54,7 @@ STATED = {
 CHOSEN = {
     "hidden": (1024,),  # "multiple linear layers and ReLU activation", without widths
     "hidden_bias": False,
+    "init": "random",
     "margin": 0.4,
     "negatives": "in-batch",
     "n_negatives": 0,

@@ -4,13 +4,14 @@ An encoder phi maps an example into the space of the label vectors v; labels are
 
     h(x)_l = s <phi(x), v_l> + b_l
 
-with phi(x) and v_l of length 1 (`space.py`). Training is Algorithm 2 of the paper: a batch of
+with phi(x) and v_l of length 1 (`space.py`). Training follows Algorithm 2 of the paper: a batch of
 examples with input dropout, a loss over candidate labels, and the regulariser
 
     l_GLaS = 1/m^2 || V_b V_b^T - U_b ||_F^2,    U = 1/2 (A Z^-1 + Z^-1 A),  A = Y^T Y,  Z = diag(A)
 
-on the batch's m labels (`objective.py`). With lam = 0 and keep = 1 it is Algorithm 1. Not in the
-paper: a bias b_l per label, label vectors initialised at the centroids of their examples, smaller
+on m labels of the batch (`objective.py`). With lam = 0 and keep = 1 it is Algorithm 1. The preset
+"paper" (`presets.py`) is the paper's own form. By default, and not in the paper: a binary loss,
+Adam, a bias b_l per label, label vectors initialised at the centroids of their examples, smaller
 weights and learning rates for rare features, which such a model overfits on, and the votes of near
 training examples beside the labels' scores (`components/neighbour_blend.py`).
 """

@@ -38,7 +38,7 @@ PAPER = Preset(
     keep=stated(0.8, "section 4, base setting: rho = 0.8"),
     rescale_kept=stated(False, "section 3.3: x o Bernoulli(rho), not divided by rho"),
     feature_damping=stated(None, "Algorithm 2, line 20: one rate for the whole encoder"),
-    init=stated("random", "Algorithm 2, line 9, names no other initialisation"),
+    init=chosen("random", "Algorithm 2, line 9, does not name the initialisation"),
     epochs=stated(10, "section 4, training: up to 10 epochs"),
     batch_size=stated(4096, "section 4, base setting: B = 4096"),
     optimiser=stated("sgd", "Algorithm 2, line 20"),
