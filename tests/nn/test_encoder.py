@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.sparse import random as random_sparse
 
 from labelspace.nn.encoder import Encoder, principal_directions
@@ -48,3 +49,17 @@ def test_points_are_those_of_plain_layers_alone_and_in_a_batch():
     np.testing.assert_allclose(found, h, atol=1e-4)
     for row in (0, 77, 199):
         np.testing.assert_array_equal(whole.encode(X[row])[0], found[row])
+
+
+def test_a_restored_encoder_normalises_its_layers_once_and_its_trainable_copy_does_not():
+    whole = encoder((20, 16))
+    back = Encoder.restore(whole.arrays())
+    for _ in range(2):
+        np.testing.assert_array_equal(back.encode(X), whole.encode(X))
+    assert back._dense_layers() is back._dense_layers()
+    copy = back.trainable()
+    before = copy.encode(X)
+    with torch.no_grad():
+        copy.hidden[0]["length"] *= 2.0
+    assert not np.allclose(copy.encode(X), before)
+    np.testing.assert_array_equal(back.encode(X), before)

@@ -32,6 +32,8 @@ class Encoder:
     hidden : sequence of dict of Tensor
         `direction`, `length` and `bias` of each hidden layer, or `weight` and `bias`.
     length : Tensor of shape (1,), optional
+    frozen : bool
+        Whether the weights are never trained: those of hidden layers are then normalised once.
 
     Examples
     --------
@@ -50,10 +52,14 @@ class Encoder:
         input_layer: SparseLinear,
         hidden: Sequence[dict[str, torch.Tensor]],
         length: torch.Tensor | None = None,
+        *,
+        frozen: bool = False,
     ) -> None:
         self.input_layer = input_layer
         self.hidden = hidden
         self.length = length
+        self.frozen = frozen
+        self._dense: list[tuple[np.ndarray, np.ndarray]] | None = None
 
     @classmethod
     def fresh(
@@ -118,7 +124,7 @@ class Encoder:
             fits = weight.ndim == 2 and len(weight) == width and bias.shape == weight.shape[1:]
             expect(fits, "the layers of the encoder do not fit each other")
             width = weight.shape[1]
-        return cls(SparseLinear.frozen(first), hidden)
+        return cls(SparseLinear.frozen(first), hidden, frozen=True)
 
     @property
     def dim(self) -> int:
@@ -140,10 +146,21 @@ class Encoder:
         h = sparse_times_dense(X, self.input_layer.weight)
         if self.length is not None:
             h *= self.length.detach().numpy() / _column_lengths(self.input_layer.weight)
-        for layer in self.hidden:
-            weight, bias = _weight(layer).detach().numpy(), layer["bias"].detach().numpy()
+        for weight, bias in self._dense_layers():
             h = dense_times_dense(np.maximum(h, 0.0), weight, bias)
         return h
+
+    def _dense_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return weights and biases of the hidden layers."""
+        if self._dense is not None:
+            return self._dense
+        found = [
+            (_weight(layer).detach().numpy(), layer["bias"].detach().numpy())
+            for layer in self.hidden
+        ]
+        if self.frozen:
+            self._dense = found
+        return found
 
     def fold(self) -> None:
         """Multiply the weights by the shared length, which gives the same vectors without it."""

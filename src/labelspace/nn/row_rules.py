@@ -41,8 +41,8 @@ class GradientTable(RowTable):
 
     def step(self, rate: float) -> None:
         if self._leaf.grad is not None:
-            rates = np.float32(rate) * self.row_lr_scale[self._ids, None]
             with np.errstate(all="ignore"):  # the Trainer raises an error for what overflowed
+                rates = np.float32(rate) * self.row_lr_scale[self._ids, None]
                 self.weight[self._ids] -= rates * self._leaf.grad.numpy()
 
     def tensors(self) -> dict[str, Tensor]:
