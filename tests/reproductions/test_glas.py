@@ -64,7 +64,7 @@ def test_table_1_has_the_rows_of_the_paper():
 
 def test_both_sides_of_table_2_choose_from_equally_many_settings():
     trials = BY_NAME["glas-table2"].trials(False)
-    assert {len(trial.grid) for trial in trials} == {3}
+    assert {len(trial.grid) for trial in trials} == {6}
     none = [trial for trial in trials if trial.row["regularisation"] == "none"]
     assert len(none) == 2
     assert all(trial.params.items() >= ALGORITHM_1.items() for trial in none)
