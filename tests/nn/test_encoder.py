@@ -18,7 +18,7 @@ def encoder(hidden, **options):
 
 
 def with_bias(hidden):
-    made = encoder(hidden, hidden_norm=False, bias=True)
+    made = encoder(hidden, hidden_norm=False, input_bias=True)
     with torch.no_grad():
         made.bias += torch.linspace(-1, 1, len(made.bias))
     return made
@@ -62,7 +62,7 @@ def test_points_are_those_of_plain_layers_alone_and_in_a_batch():
 
 @pytest.mark.parametrize("relu", [True, False])
 def test_plain_layers_with_biases_are_fully_connected_ones(relu):
-    whole = encoder((20,), hidden_norm=False, bias=True, relu=relu)
+    whole = encoder((20,), hidden_norm=False, input_bias=True, relu=relu)
     with torch.no_grad():
         whole.bias += 0.1
         whole.hidden[0]["bias"] += 0.2
@@ -91,3 +91,17 @@ def test_a_bias_of_another_width_is_refused():
     arrays = with_bias((20,)).arrays() | {"encoder.bias": np.zeros(7, np.float32)}
     with pytest.raises(ModelFormatError, match="do not fit each other"):
         Encoder.restore(arrays)
+
+
+def test_a_restored_encoder_normalises_its_layers_once_and_its_trainable_copy_does_not():
+    whole = encoder((20, 16))
+    back = Encoder.restore(whole.arrays())
+    for _ in range(2):
+        np.testing.assert_array_equal(back.encode(X), whole.encode(X))
+    assert back._dense_layers() is back._dense_layers()
+    copy = back.trainable()
+    before = copy.encode(X)
+    with torch.no_grad():
+        copy.hidden[0]["length"] *= 2.0
+    assert not np.allclose(copy.encode(X), before)
+    np.testing.assert_array_equal(back.encode(X), before)

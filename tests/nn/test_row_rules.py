@@ -139,6 +139,16 @@ def test_plain_descent_of_the_sparse_layer_is_dense_descent():
     np.testing.assert_allclose(layer.weight, expected, atol=1e-5)
 
 
+def test_plain_descent_of_a_table_is_scaled_by_row(weight):
+    scale = np.linspace(0.0, 1.0, 12, dtype=np.float32)
+    table, ids = GradientTable(weight.copy(), scale), np.array([0, 3, 11])
+    table.rows(ids).square().sum().backward()
+    table.step(0.1)
+    expected = weight.copy()
+    expected[ids] -= 0.1 * scale[ids, None] * 2 * weight[ids]
+    np.testing.assert_allclose(table.weight, expected, atol=1e-6)
+
+
 def test_tables_without_a_gradient_stay(weight):
     for kind in BALLS:
         table = kind(weight)

@@ -37,6 +37,8 @@ class Encoder:
         Bias of the input layer; None is none.
     relu : bool
         Whether hidden layers have their activation; without it the encoder is linear.
+    frozen : bool
+        Whether the weights are never trained: those of hidden layers are then normalised once.
 
     Examples
     --------
@@ -55,14 +57,18 @@ class Encoder:
         input_layer: SparseLinear,
         hidden: Sequence[dict[str, torch.Tensor]],
         length: torch.Tensor | None = None,
+        *,
         bias: torch.Tensor | None = None,
         relu: bool = True,
+        frozen: bool = False,
     ) -> None:
         self.input_layer = input_layer
         self.hidden = hidden
         self.length = length
         self.bias = bias
         self.relu = relu
+        self.frozen = frozen
+        self._dense: list[tuple[np.ndarray, np.ndarray]] | None = None
 
     @classmethod
     def fresh(
@@ -73,8 +79,9 @@ class Encoder:
         *,
         row_lr_scale: np.ndarray | None = None,
         weight_norm: bool = False,
+        bias: bool = True,
         hidden_norm: bool = True,
-        bias: bool = False,
+        input_bias: bool = False,
         relu: bool = True,
         spread: float | None = None,
         hidden_spread: float | None = None,
@@ -91,10 +98,12 @@ class Encoder:
             Factor of the learning rate and of the initial weights of each feature.
         weight_norm : bool
             Normalise the sparse layer too, at the cost of a pass over its weights per batch.
+        bias : bool
+            Train the biases of hidden layers; otherwise they stay 0.
         hidden_norm : bool
             Normalise the hidden layers; without it they have plain weights, drawn alike.
-        bias : bool
-            Give the sparse layer a bias, as hidden ones have.
+        input_bias : bool
+            Give the sparse layer a bias, too.
         relu : bool
             Whether hidden layers have their activation.
         spread, hidden_spread : float, optional
@@ -115,14 +124,14 @@ class Encoder:
             layer = {
                 "direction": torch.from_numpy(drawn).requires_grad_(),
                 "length": torch.ones(1).mul_(_length(fan_in, hidden_spread)).requires_grad_(),
-                "bias": torch.zeros(fan_out, requires_grad=True),
+                "bias": torch.zeros(fan_out, requires_grad=bias),
             }
             hidden.append(layer if hidden_norm else _without_norm(layer))
         length = None
         if weight_norm:
             length = torch.tensor([float(_column_lengths(weight).mean())], requires_grad=True)
-        shift = torch.zeros(widths[0], requires_grad=True) if bias else None
-        return cls(SparseLinear(weight, row_lr_scale), hidden, length, shift, relu)
+        shift = torch.zeros(widths[0], requires_grad=True) if input_bias else None
+        return cls(SparseLinear(weight, row_lr_scale), hidden, length, bias=shift, relu=relu)
 
     @classmethod
     def restore(
@@ -142,10 +151,10 @@ class Encoder:
             width = weight.shape[1]
         shift = None
         if "encoder.bias" in arrays:
-            shift = torch.from_numpy(np.array(arrays["encoder.bias"]))
-            fits = shift.shape == first.shape[1:]
+            fits = are_numbers(arrays["encoder.bias"], first.shape[1])
             expect(fits, "the layers of the encoder do not fit each other")
-        return cls(SparseLinear.frozen(first), hidden, None, shift, relu)
+            shift = torch.from_numpy(np.array(arrays["encoder.bias"]))
+        return cls(SparseLinear.frozen(first), hidden, bias=shift, relu=relu, frozen=True)
 
     @property
     def dim(self) -> int:
@@ -171,10 +180,21 @@ class Encoder:
             h *= self.length.detach().numpy() / _column_lengths(self.input_layer.weight)
         if self.bias is not None:
             h += self.bias.detach().numpy()
-        for layer in self.hidden:
-            weight, bias = _weight(layer).detach().numpy(), layer["bias"].detach().numpy()
+        for weight, bias in self._dense_layers():
             h = dense_times_dense(np.maximum(h, 0.0) if self.relu else h, weight, bias)
         return h
+
+    def _dense_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return weights and biases of the hidden layers."""
+        if self._dense is not None:
+            return self._dense
+        found = [
+            (_weight(layer).detach().numpy(), layer["bias"].detach().numpy())
+            for layer in self.hidden
+        ]
+        if self.frozen:
+            self._dense = found
+        return found
 
     def fold(self) -> None:
         """Multiply the weights by the shared length, which gives the same vectors without it."""

@@ -31,15 +31,21 @@ class GradientTable(RowTable):
     Parameters
     ----------
     weight : ndarray of shape (rows, width)
+    row_lr_scale : ndarray of shape (rows,), optional
+        Factor of the learning rate of each row; None is 1 for all.
     """
 
-    def __init__(self, weight: np.ndarray) -> None:
+    def __init__(self, weight: np.ndarray, row_lr_scale: np.ndarray | None = None) -> None:
         self.weight = np.ascontiguousarray(weight, np.float32)
+        self.row_lr_scale = (
+            np.ones(len(weight), np.float32) if row_lr_scale is None else row_lr_scale
+        )
 
     def step(self, rate: float) -> None:
         if self._leaf.grad is not None:
             with np.errstate(all="ignore"):  # the Trainer raises an error for what overflowed
-                self.weight[self._ids] -= np.float32(rate) * self._leaf.grad.numpy()
+                rates = np.float32(rate) * self.row_lr_scale[self._ids, None]
+                self.weight[self._ids] -= rates * self._leaf.grad.numpy()
 
     def tensors(self) -> dict[str, Tensor]:
         return {}

@@ -364,7 +364,7 @@ class DXML(Method):
                     (*params.hidden, params.dim),
                     np.random.default_rng([params.seed, X.shape[1], learner]),
                     hidden_norm=params.weight_norm,
-                    bias=params.input_bias,
+                    input_bias=params.input_bias,
                     relu=params.activation == "relu",
                     spread=params.input_spread,
                     hidden_spread=params.hidden_spread,
