@@ -159,7 +159,8 @@ class _Runner:
             ]
             chosen = max(own, key=lambda each: each[1])[0] if own else {}
             key = {"data": trial.data.name, **trial.row}
-            row = Row(key, trial.method, {**trial.params, **chosen}, chosen, own)
+            params = {**trial.params, **chosen, **trial.final}
+            row = Row(key, trial.method, params, chosen, own)
             row.paper = paper_figures(self.experiment.expected, key)
             same = next((each for each in rows if each == row), None)  # on another split
             of_trial[number] = same or row
@@ -247,7 +248,7 @@ def held_out(split: Split) -> Split:
 
 
 def _method(task: Task, trial: Trial) -> Method:
-    params = {**trial.params, **task.setting}
+    params = {**trial.params, **task.setting, **({} if task.tuning else trial.final)}
     return method_class(trial.method).create(**params, seed=task.seed)
 
 
