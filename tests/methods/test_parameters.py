@@ -44,7 +44,11 @@ def layers(**options):
         (integer(none="x"), [None, -5], ["none", "auto"]),
         (integer(auto="x"), ["auto", 5], ["none", None]),
         (number(low=0.0), [0, 0.5, 1e30], [-0.1, math.nan, math.inf, "1", True]),
-        (numbers(low=0.0), [(1,), [0.5, 0.0]], [(), (-0.1,), (math.nan,), (True,), 0.5, "0.5", None]),
+        (
+            numbers(low=0.0),
+            [(1,), [0.5, 0.0]],
+            [(), (-0.1,), (math.nan,), (True,), 0.5, "0.5", None],
+        ),
         (flag(), [True, False], [1, "true", None]),
         (choice("a", "b"), ["a"], ["c", None, 1]),
         (layers(), [(), (512,), [64, 32]], [(0,), (1.5,), 512, "512"]),
@@ -80,7 +84,13 @@ def test_parse(parameter, text, value):
 
 @pytest.mark.parametrize(
     ("parameter", "text"),
-    [(integer(), "1.5"), (number(), "nan"), (flag(), "maybe"), (layers(), "a,b"), (numbers(), "1,,2")],
+    [
+        (integer(), "1.5"),
+        (number(), "nan"),
+        (flag(), "maybe"),
+        (layers(), "a,b"),
+        (numbers(), "1,,2"),
+    ],
 )
 def test_parse_names_what_it_cannot_read(parameter, text):
     with pytest.raises(ParameterError, match=f"p='?{text}'?: expected"):

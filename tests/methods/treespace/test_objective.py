@@ -173,7 +173,9 @@ def test_value_and_gradients_are_those_of_the_formula(kind, geometry):
     wanted.backward()
     assert float(found.detach()) == pytest.approx(float(wanted.detach()), rel=1e-5)
     for name, gradient in gradients(model).items():
-        expected = torch.zeros_like(weights[name]) if weights[name].grad is None else weights[name].grad
+        expected = (
+            torch.zeros_like(weights[name]) if weights[name].grad is None else weights[name].grad
+        )
         got = torch.zeros_like(weights[name]).float() if gradient is None else gradient
         np.testing.assert_allclose(got, expected, atol=2e-5, err_msg=name)
 
@@ -264,12 +266,8 @@ def test_levels_have_the_weights_of_a_list_and_the_last_repeats():
     assert losses(level_weights=(2, 3, 0.5)) == pytest.approx(
         2 * top + 3 * below + 0.5 * brands, rel=1e-5
     )
-    assert losses(level_weights=(2, 3)) == pytest.approx(
-        2 * top + 3 * (below + brands), rel=1e-5
-    )
-    assert losses(level_weight=0.5) == pytest.approx(
-        losses(level_weights=(1, 0.5, 0.25)), rel=1e-6
-    )
+    assert losses(level_weights=(2, 3)) == pytest.approx(2 * top + 3 * (below + brands), rel=1e-5)
+    assert losses(level_weight=0.5) == pytest.approx(losses(level_weights=(1, 0.5, 0.25)), rel=1e-6)
 
 
 def test_a_list_of_weights_is_read_from_text_and_kept():

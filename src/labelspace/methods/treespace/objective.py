@@ -156,9 +156,9 @@ def _column_norms(steps: list[Step], vectors: list[Tensor]) -> Tensor:
     total = torch.zeros(())
     for space in sorted({step.pair[1] for step in steps}):
         here = [v for step, v in zip(steps, vectors, strict=True) if step.pair[1] == space]
-        squares = sum(part.square().sum(0) for part in here) / sum(len(part) for part in here)
+        vector = here[0] if len(here) == 1 else torch.cat(here)
         # The root has no derivative at 0; below this, a dimension has no effect on a score.
-        total = total + torch.sqrt(squares + SMALLEST**2).sum()
+        total = total + torch.sqrt(vector.square().mean(0) + SMALLEST**2).sum()
     return total
 
 
