@@ -66,6 +66,29 @@ def evaluate_levels(
         chosen = above_threshold(ranking, threshold, len(levels.of))
     return {
         "chosen": "likeliest path" if single_path else f"score of at least {threshold:g}",
+        **evaluate_sets(chosen, truth, counts, levels),
+    }
+
+
+def evaluate_sets(
+    chosen: csr_matrix, Y_test: Any, counts: np.ndarray, levels: Levels
+) -> dict[str, Any]:
+    """Return the metrics of `evaluate_levels` for given sets of labels.
+
+    Parameters
+    ----------
+    chosen : csr_matrix of shape (n, labels)
+        1 for each predicted label.
+    Y_test, counts, levels
+        As in `evaluate_levels`.
+
+    Returns
+    -------
+    dict
+        With "exact path", "hierarchical" and, by name of the level, "levels".
+    """
+    truth = checked_labels(Y_test, Y_test.shape[0])
+    return {
         **path_figures(chosen, truth, levels),
         "levels": level_figures(chosen, truth, counts, levels),
     }

@@ -55,9 +55,10 @@ from labelspace.methods.parameters import (
     number,
     text,
 )
+from labelspace.methods.presets import preset
 from labelspace.methods.registry import method_class
 from labelspace.methods.seq2seq.beam_search import NOT_REACHED, Beams, Decoder
-from labelspace.methods.seq2seq.defaults import resolve
+from labelspace.methods.seq2seq.defaults import SMALL, resolve
 from labelspace.methods.seq2seq.model import (
     BagOfTokens,
     InputTokens,
@@ -69,6 +70,7 @@ from labelspace.methods.seq2seq.model import (
 )
 from labelspace.methods.seq2seq.objective import SequenceObjective
 from labelspace.methods.seq2seq.outputs import Outputs, plan_outputs
+from labelspace.methods.seq2seq.presets import PAPER
 from labelspace.methods.seq2seq.records import plan_records
 from labelspace.metrics.ranking import measure
 from labelspace.nn.optimisers import TorchOptimiser
@@ -83,7 +85,6 @@ if TYPE_CHECKING:
     from labelspace.features.tokens import Tokens
     from labelspace.runs.callbacks import Callback
 
-SMALL = "small"  # the value of `model` for a new T5
 MAX_FLOAT64_WEIGHTS = 20_000_000  # weights up to which prediction on a CPU is in float64
 PREDICTED_AT_A_TIME = 32  # examples per beam search, to bound the memory
 MAX_SCORED = 500  # examples of the hold-out that are scored after each epoch
@@ -152,6 +153,7 @@ class Seq2Seq(Method):
     vocabulary: int = integer(
         "Size of the vocabulary of a tokenizer trained on the texts.", default=8000, low=100
     )
+    preset: str | None = preset(paper=PAPER)
     prompt: str = text(
         "Template of the input, with {text} for the text.", default="{text}", group="paper"
     )
@@ -178,7 +180,13 @@ class Seq2Seq(Method):
     )
     epochs: int = having(EPOCHS, default=20)
     batch_size: int | Auto = BATCH_SIZE
-    lr: float = number("Learning rate of AdamW.", default=0.002, group="usual", low=0.0)
+    lr: float | Auto = number(
+        "Learning rate of AdamW.",
+        default=AUTO,
+        group="usual",
+        low=0.0,
+        auto="0.002 for a new T5, 0.0003 for a pretrained one",
+    )
     patience: int = having(PATIENCE, default=3)
     validation: float | Auto = VALIDATION
     metric: str = METRIC

@@ -58,12 +58,14 @@ from labelspace.methods.parameters import (
     number,
     numbers,
 )
+from labelspace.methods.presets import preset
 from labelspace.methods.registry import method_class
 from labelspace.methods.treespace.defaults import resolve
 from labelspace.methods.treespace.encoder import LevelEncoder
 from labelspace.methods.treespace.geometry import GEOMETRIES
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.objective import TreeObjective
+from labelspace.methods.treespace.presets import HYPERBOLIC, PAPER
 from labelspace.methods.treespace.search import TreeBlend, TreeIndex, with_ancestors
 from labelspace.methods.treespace.vectors import MAX_LOW_RANK_SIZE, Layout, TreeVectors
 from labelspace.metrics.ranking import measure
@@ -126,6 +128,7 @@ class TreeSpace(Method):
     dim: int = integer(
         "Dimension of the deepest space.", default=512, group="usual", low=1, high=4096
     )
+    preset: str | None = preset(paper=PAPER, paper_hyperbolic=HYPERBOLIC)
     top_dim: int = integer(
         "Dimension of the topmost space; equal to `dim`, all spaces are of one dimension.",
         default=128,
