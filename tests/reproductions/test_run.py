@@ -10,7 +10,7 @@ import pytest
 
 from labelspace.data import read_split
 from labelspace.datasets.products import write_catalogue
-from labelspace.errors import DataError, ParameterError, TrainingError
+from labelspace.errors import CheckpointError, DataError, ParameterError, TrainingError
 from labelspace.methods.knn import KNN
 from labelspace.methods.registry import _registered, register
 from labelspace.metrics.ranking import evaluate
@@ -120,6 +120,15 @@ def test_finished_runs_are_not_repeated_and_other_settings_are_run(data, tmp_pat
         replace(trials(quick)[1], params={"neighbours": 3})]))  # fmt: skip
     reproduce("toy-table1", data, tmp_path / "out", seeds=1)
     assert [k for k, _, _ in CountingKNN.fits] == [3]
+
+
+def test_a_damaged_file_of_runs_is_named_with_its_line(data, tmp_path):
+    reproduce("toy-table1", data, tmp_path / "out", seeds=1)
+    kept = tmp_path / "out" / "runs.jsonl"
+    lines = kept.read_text().splitlines()
+    kept.write_text("\n".join([lines[0], "{", *lines[2:]]) + "\n")
+    with pytest.raises(CheckpointError, match=r"runs.jsonl:2: .* reproduction: delete the file"):
+        reproduce("toy-table1", data, tmp_path / "out", seeds=1)
 
 
 def test_a_run_that_stops_keeps_what_is_finished(data, tmp_path, monkeypatch):

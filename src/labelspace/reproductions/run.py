@@ -15,7 +15,7 @@ from typing import Any
 
 from labelspace._core.sparse import digest
 from labelspace._version import __version__
-from labelspace.comparison.finished_runs import FinishedRuns, finished_runs
+from labelspace.comparison.finished_runs import FinishedRuns, Words, finished_runs
 from labelspace.components.holdout import split_rows
 from labelspace.engine import Engine, LocalEngine
 from labelspace.errors import ParameterError, TrainingError
@@ -28,6 +28,7 @@ from labelspace.reproductions.results import Results, Row, is_number, paper_figu
 from labelspace.reproductions.samples import check_at_hand, is_at_hand, read_sample
 
 RUNS = "runs.jsonl"
+WORDS = Words("reproduction", "--out", "delete the file to begin anew")
 FAILED = "failed"  # in place of figures: why the training failed
 HELD_OUT = 0.1  # share of the training examples on which settings are compared
 _CUT_SEED = 1  # other rows than those that a method holds out itself
@@ -117,7 +118,7 @@ def reproduce(
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     count = seeds or (1 if quick else experiment.seeds)
-    with finished_runs(path, {"experiment": name}, (), resume=True) as kept:
+    with finished_runs(path, {"experiment": name}, (), resume=True, words=WORDS) as kept:
         runner = _Runner(experiment, quick, folder, kept, engine or LocalEngine(1), on_run)
         rows = runner.rows(trials, count)
     replaced = sorted({each for each in names if not is_at_hand(each, folder)})
