@@ -42,9 +42,7 @@ def test_products_are_trained_and_loaded_with_the_preset_and_the_prompt_stays_wh
     names = ["toys", "toys > cars", "home", "brand: acme"]
     taxonomy = Taxonomy.from_names([("toys > cars", "toys")], names)
     Y = csr_matrix(np.tile([[1, 1, 0, 1], [0, 0, 1, 0]], (12, 1)).astype(np.float32))
-    data = Dataset(
-        Y, texts=["acme car", "chair"] * 12, label_names=names, taxonomy=taxonomy
-    )
+    data = Dataset(Y, texts=["acme car", "chair"] * 12, label_names=names, taxonomy=taxonomy)
     small = {"width": 16, "layers": 1, "heads": 2, "epochs": 2, "vocabulary": 120}
     model = training.train(data, method="seq2seq", preset="paper", **small)
     rows = model.pipeline.transform_texts(["car", "chair"])

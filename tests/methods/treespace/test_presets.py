@@ -19,7 +19,8 @@ FLIPKART = Shape(points=17_811, features=9_000, labels=9_232, feature_nnz=110_00
 )
 def test_resolved_values_are_those_of_the_slides(preset, geometry):
     found = TreeSpace.resolve(TreeSpace(preset=preset).get_params(), FLIPKART)
-    # "Each parent node has a matrix that projects its embeddings into the space of its child nodes."
+    # "Each parent node has a matrix that projects its embeddings into the space of its child
+    # nodes."
     assert found["projections"] == "node"
     # "Root-level embeddings (L0) have the smallest dimension. ... As we move deeper into the tree
     # (L1, L2, ...), embedding dimensions increase"

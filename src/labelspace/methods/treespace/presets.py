@@ -16,7 +16,9 @@ PAPER = Preset(
     prediction=chosen(1.0, "slide on the loss: a sum over all levels; no weight"),
     level_weight=chosen(1.0, "slide on the loss: by the importance of each level; no values"),
     level_weights=chosen(None, "slide on the loss: by the importance of each level; no values"),
-    consistency=chosen(1.0, "no value; at 1 the mean of 1 - cos falls from 0.87 to 0.55 (flipkart)"),
+    consistency=chosen(
+        1.0, "no value; at 1 the mean of 1 - cos falls from 0.87 to 0.55 (flipkart)"
+    ),
     regularisation=chosen(1.0, "no value; at 1 offsets shrink from 1.44 to 1.04 (flipkart)"),
     dimensionality=chosen(
         0.03, "no value; at 0.03 deep levels use a third fewer dimensions (flipkart)"
