@@ -507,6 +507,8 @@ class Seq2Seq(Method):
         tokens = shape.features + shape.labels + params["vocabulary"]
         states = batch * params["max_tokens"] * width * params["layers"]
         scores = batch * params["max_outputs"] * min(tokens, shape.labels + 1000)
+        if params["decoding"] == "free":  # scores of all tokens at about 32 places of an output
+            scores = batch * params["max_outputs"] * 32 * params["vocabulary"]
         needs = {}
         if params["linear_tree"]:
             needs["linear classifiers"] = companion_bytes(method_class(TREE_METHOD), shape)
