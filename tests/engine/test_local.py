@@ -49,6 +49,14 @@ def test_results_come_in_the_order_of_the_items(engine):
     assert engine.map(tasks.double, []) == []
 
 
+def test_results_are_kept_as_they_come_also_if_a_later_task_fails(engine):
+    kept = {}
+    with pytest.raises(ValueError, match="three"):
+        engine.map(tasks.fail_at_three, range(6), on_result=kept.__setitem__)
+    assert kept[0] == 0
+    assert 3 not in kept
+
+
 def test_tasks_run_in_other_processes():
     pids = LocalEngine(2).map(tasks.process, range(8))
     assert len(set(pids)) == 2

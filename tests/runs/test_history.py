@@ -45,6 +45,17 @@ def same_state(one, other):
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_further_examples_are_measured_as_held_out_ones_are(name):
+    (X, Y), valid = planted(120), planted(40, seed=1)
+    valid = (valid[0] * 3.0, valid[1])
+    history = History(further={"test": valid})
+    model = small(name).set_params(epochs=1).fit(X, Y, valid=valid, callbacks=[history])
+    for entry in model.history_:
+        figures = {key: value for key, value in entry.items() if key.startswith("test ")}
+        assert figures == {f"test {key[6:]}": entry[key] for key in FIGURES if key[0] == "v"}
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_each_epoch_is_measured_and_the_model_has_the_same_bits(name):
     (X, Y), valid = planted(150), planted(40, seed=1)
     alone = small(name).fit(X, Y, valid=valid)

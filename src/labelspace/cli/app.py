@@ -19,6 +19,7 @@ from labelspace.cli import (
     plan,
     plot,
     predict,
+    reproduce,
     train,
     update,
 )
@@ -57,6 +58,7 @@ app.command("explain")(explain.explain)
 app.command("update")(update.update)
 # `--json FILE` leaves the file as an argument, which `compare` handles.
 app.command("compare", context_settings={"allow_extra_args": True})(compare.compare)
+app.command("reproduce")(reproduce.reproduce)
 app.command("map")(map.map_labels)
 app.add_typer(plot.app, name="plot")
 app.add_typer(data.app, name="data")

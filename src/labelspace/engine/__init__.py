@@ -24,6 +24,7 @@ class Engine(Protocol):
         *,
         shared: Mapping[str, Any] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        on_result: Callable[[int, Result], None] | None = None,
     ) -> list[Result]:
         """Return ``[function(task, **shared) for task in tasks]``; see `LocalEngine.map`."""
         ...

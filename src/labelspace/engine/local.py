@@ -61,6 +61,7 @@ class LocalEngine:
         *,
         shared: Mapping[str, Any] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        on_result: Callable[[int, Result], None] | None = None,
     ) -> list[Result]:
         """Return ``[function(task, **shared) for task in tasks]``, in that order.
 
@@ -78,6 +79,9 @@ class LocalEngine:
             large ones are memory-mapped and not copied.
         progress : callable, optional
             Called with (tasks done, number of tasks) after each task, in the caller's thread.
+        on_result : callable, optional
+            Called with (number of the task, result) as soon as a result is there, in any order,
+            in the caller's thread: to keep it in case a later task fails.
 
         Returns
         -------
@@ -94,13 +98,13 @@ class LocalEngine:
             If a worker was killed, as happens where memory runs out.
         """
         work, shared = list(tasks), shared or {}
-        report = progress or (lambda *_: None)
+        report, keep = progress or (lambda *_: None), on_result or (lambda *_: None)
         workers = min(self.workers or cores(), len(work))
         # The cores are in use already where this is a worker process, ours or another library's.
         if workers <= 1 or multiprocessing.parent_process() is not None:
-            return _map_here(function, work, _read_only(shared), report)
+            return _map_here(function, work, _read_only(shared), report, keep)
         with _pool_in_use:
-            return _map_in_workers(function, work, shared, report, workers)
+            return _map_in_workers(function, work, shared, report, keep, workers)
 
 
 def _map_here(
@@ -108,14 +112,16 @@ def _map_here(
     tasks: Sequence[Any],
     shared: Mapping[str, Any],
     report: Callable[[int, int], None],
+    keep: Callable[[int, Result], None],
 ) -> list[Result]:
-    results = []
+    results: list[Result] = []
     for number, task in enumerate(tasks):
         try:
             results.append(function(task, **shared))
         except Exception as error:
             error.add_note(_position(number, len(tasks), task))
             raise
+        keep(number, results[-1])
         report(number + 1, len(tasks))
     return results
 
@@ -125,6 +131,7 @@ def _map_in_workers(
     tasks: Sequence[Any],
     shared: Mapping[str, Any],
     report: Callable[[int, int], None],
+    keep: Callable[[int, Result], None],
     workers: int,
 ) -> list[Result]:
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
@@ -149,6 +156,7 @@ def _map_in_workers(
         finished = pool(calls)
         for number, result in finished:
             results[number] = result
+            keep(number, result)
             report(len(results), len(tasks))
     except pickle.PicklingError as error:
         raise ParameterError(

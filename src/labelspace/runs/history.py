@@ -33,6 +33,11 @@ class History(Callback):
     The metrics are in `history_` of the fitted method. The members of a method that combines
     several are evaluated each on its own.
 
+    Parameters
+    ----------
+    further : mapping of str to tuple of csr_matrix, optional
+        Features and labels of other examples to evaluate, by name, such as {"test": (X, Y)}.
+
     Examples
     --------
     >>> history = History()
@@ -41,7 +46,8 @@ class History(Callback):
     {"epoch": 1, "loss": 0.4, "train P@1": 71.0, "valid P@1": 58.5, ...}.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, further: Mapping[str, Part] | None = None) -> None:
+        self.further = dict(further or {})
         self.parts: dict[str, tuple[Callable[[int], RankedLabels], csr_matrix]] = {}
 
     def on_epoch(self, run: Run) -> None:
@@ -55,7 +61,7 @@ class History(Callback):
 
     def within(self, part: str) -> Callback:
         del part
-        return History()
+        return History(self.further)
 
 
 def watch(
@@ -65,6 +71,7 @@ def watch(
     valid: Part | None,
     *,
     rank_own: RankOwn | None = None,
+    prepare: Callable[[csr_matrix], csr_matrix] = lambda X: X,
     most: int = MOST_MEASURED,
 ) -> None:
     """Evaluate a run after each of its epochs, if one of the callbacks is a `History`.
@@ -79,6 +86,8 @@ def watch(
     rank_own : callable, optional
         rank_own(rows, k) ranks training examples by their numbers, for methods whose training
         examples vote: without it, each would vote for itself.
+    prepare : callable
+        Changes features as the method changes those of `fit`; applied to `History.further`.
     most : int
         Examples of each part that are evaluated.
     """
@@ -86,7 +95,8 @@ def watch(
         if not isinstance(callback, History):
             continue
         callback.parts = {}
-        for name, part in (("train", train), ("valid", valid)):
+        further = {name: (prepare(X), Y) for name, (X, Y) in callback.further.items()}
+        for name, part in {"train": train, "valid": valid, **further}.items():
             if part is None or not part[0].shape[0]:
                 continue
             rows = _spaced(part[0].shape[0], most)
