@@ -323,7 +323,7 @@ class NeuralXC(Method):
         ]
         self.paths_ = [network.path for network in networks]
         check_search(*self._vectors().shape)
-        watch(data.callbacks, self._rank_exactly, (X, Y), valid, prepare=unit_rows)
+        watch(data.callbacks, self._rank_exactly, (X, Y), valid, prepare=self._rows)
         self.history_ = self._train(networks, X, Y, valid, data)
         self._build_blend(X, Y, valid)
         if valid is not None and len(hold_out.held_rows):
