@@ -110,9 +110,9 @@ def node_tasks(Y: csr_matrix, tree: LabelTree, *, published: bool, repeated: boo
     """
     columns = csc_matrix(Y)
     parts: list[tuple[np.ndarray, np.ndarray]] = []
-    for node in np.flatnonzero(~tree.is_leaf):
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
         pair = [_examples(columns, tree, child, repeated) for child in tree.children(node)]
-        # As in the authors' code: told that ids are unique, numpy takes repeated ones for shared.
+        # As in the authors' code: numpy is to expect no repetition, and takes it for a shared row.
         one, other = pair
         parts_of = [
             np.setdiff1d(one, other, assume_unique=True),

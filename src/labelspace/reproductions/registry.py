@@ -9,7 +9,7 @@ from labelspace.errors import ParameterError
 from labelspace.reproductions.experiment import Experiment
 
 # Modules of this package that define EXPERIMENTS, which need no import of torch.
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("hierarchicalxc", "neuralxc")
 
 
 def experiments() -> dict[str, Experiment]:

@@ -81,8 +81,8 @@ class HierarchicalXC(Method):
         p(l | x) = product over the edges of l's path of P(child | parent, x)
 
     and scored by a sigmoid of its log odds, calibrated on a hold-out. The paper follows every child
-    whose probability exceeds a threshold (`search="hard"`), which is no ranking. Ranked by path
-    probability, it is a probabilistic label tree [2]_.
+    whose probability exceeds a threshold (`search="hard"`), which gives a set of labels. Searched
+    by path probability alone, it is a probabilistic label tree [2]_.
 
     With at most 200 labels and the default `leaf_size`, the tree is flat: the method is then
     one-vs-all classification.
