@@ -114,7 +114,7 @@ class Trial:
     row : mapping
         What distinguishes the row, by column; the name of the data set is added.
     method : str
-        Name of a method.
+        Name of a method, or "module:Class" for one that belongs to an experiment alone.
     params : mapping
         Parameters that are not defaults, without the seed.
     grid : sequence of mapping

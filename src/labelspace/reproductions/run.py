@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,9 @@ def held_out(split: Split) -> Split:
 
 def _method(task: Task, trial: Trial) -> Method:
     params = {**trial.params, **task.setting, **({} if task.tuning else trial.final)}
-    return method_class(trial.method).create(**params, seed=task.seed)
+    module, _, name = trial.method.rpartition(":")
+    cls: type[Method] = getattr(import_module(module), name) if module else method_class(name)
+    return cls.create(**params, seed=task.seed)
 
 
 def _line(task: Task, trial: Trial, figures: Mapping[str, Any], experiment: Experiment) -> str:
