@@ -88,6 +88,8 @@ def test_dropout_keeps_a_share_and_the_mean():
     assert noisy.sum() == pytest.approx(X.sum(), rel=0.1)
     assert (before != X).nnz == 0
     assert drop_features(X, 1.0, np.random.default_rng(0)) is X
+    as_it_is = drop_features(X, 0.5, np.random.default_rng(0), rescale=False)
+    assert (noisy != 2 * as_it_is).nnz == 0
 
 
 def test_partners_share_a_label_rare_ones_first():

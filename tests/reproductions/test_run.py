@@ -170,6 +170,34 @@ def test_a_setting_that_diverges_is_not_chosen_and_is_reported(data, monkeypatch
     assert "neighbours=13: failed" in as_markdown(results)
 
 
+def test_trials_on_several_splits_are_one_row(data, monkeypatch):
+    two = trials(True)[1]
+    splits = [replace(two, data=Sample("shop", redrawn=number), seeds=1) for number in range(4)]
+    use(monkeypatch, replace(EXPERIMENT, trials=lambda _: splits))
+    (row,) = reproduce("toy-table1", data).rows
+    assert len({run["P@1"] for run in row.runs}) > 1
+    assert len(row.runs) == 4
+    use(monkeypatch, replace(EXPERIMENT, trials=lambda _: [*splits, replace(two, row={"a": 1})]))
+    assert [len(row.runs) for row in reproduce("toy-table1", data, seeds=1).rows] == [4, 1]
+
+
+def test_a_redrawn_sample_has_the_same_examples_in_the_same_numbers(data):
+    kept, other = (read_sample(Sample("shop", redrawn=seed), data, KNN()) for seed in (None, 1))
+    assert (other.X.shape[0], other.X_test.shape[0]) == (300, 100)
+    assert set(other.test.ids) != set(kept.test.ids)
+    assert {*other.train.ids, *other.test.ids} == {*kept.train.ids, *kept.test.ids}
+    both = {
+        id_: text for d in (kept.train, kept.test) for id_, text in zip(d.ids, d.texts, strict=True)
+    }
+    assert all(
+        both[id_] == text for id_, text in zip(other.train.ids, other.train.texts, strict=True)
+    )
+    names = dict(zip(kept.train.ids, kept.train.labels.toarray(), strict=True))
+    row = next(place for place, id_ in enumerate(other.train.ids) if id_ in names)
+    found = other.train.labels.toarray()[row][: kept.train.n_labels]
+    assert np.array_equal(found, names[other.train.ids[row]])
+
+
 def test_only_the_named_sets_and_an_error_for_others(data, monkeypatch):
     more = Trial(Sample("bibtex", rows=50), {"voters": "two"}, "counting-knn")
     use(monkeypatch, replace(EXPERIMENT, trials=lambda quick: [*trials(quick), more]))

@@ -12,7 +12,9 @@ from scipy.sparse import csr_matrix
 Negatives = Literal["in-batch", "uniform", "frequency", "hard", "all"]
 
 
-def drop_features(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_matrix:
+def drop_features(
+    X: csr_matrix, keep: float, rng: np.random.Generator, *, rescale: bool = True
+) -> csr_matrix:
     """Return X with each non-zero kept by chance `keep` and divided by it, which keeps the mean.
 
     Parameters
@@ -22,6 +24,8 @@ def drop_features(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_m
     keep : float
         Share of the non-zeros that are kept, above 0 and at most 1.
     rng : numpy.random.Generator
+    rescale : bool
+        Divide what is kept by `keep`.
 
     Returns
     -------
@@ -39,7 +43,8 @@ def drop_features(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_m
         return X
     kept = rng.random(X.nnz, np.float32) < keep
     dropped = X.copy()
-    dropped.data = np.where(kept, X.data / np.float32(keep), np.float32(0.0))
+    values = X.data / np.float32(keep) if rescale else X.data
+    dropped.data = np.where(kept, values, np.float32(0.0))
     dropped.eliminate_zeros()
     return dropped
 

@@ -143,9 +143,9 @@ def _setting(setting: Mapping[str, Any]) -> str:
 def _seeds_sentence(rows: Sequence[Row]) -> str:
     counts = sorted({len(row.runs) for row in rows})
     if counts == [1]:
-        return "One seed per row."
+        return "One run per row."
     words = " or ".join(map(str, counts))
-    return f"Mean and standard error over {words} seeds per row."
+    return f"Mean and standard error over {words} runs per row, which differ in seed or split."
 
 
 def _tried(results: Results) -> str:
