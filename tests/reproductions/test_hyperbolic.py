@@ -54,6 +54,10 @@ def test_norms_and_distances_are_correlated_with_frequency(split):
     assert best["label"] == counts.argmax()
     assert best["distance"] == pytest.approx(2 * np.arctanh(0.01), rel=1e-4)
     assert best["frequency"] == pytest.approx(100 * counts.max() / 150)
+    rarest = found["profile"][0]
+    group = (counts > 0) & (counts < 2 * 2 ** int(np.log2(counts[counts > 0].min())))
+    assert rarest["norm"] == pytest.approx(np.median(0.01 + 0.05 * ranks[group]), rel=1e-4)
+    assert rarest["norm"] > found["profile"][-1]["norm"]
     assert len(found["points"]) == (counts > 0).sum()
     assert found["points"][0][2] == counts.max()
 

@@ -51,7 +51,8 @@ def label_shape(model: Method, split: Split) -> dict[str, Any]:
 
     "norm 5+" is the Spearman correlation of norm and frequency over labels with five training
     examples or more, "distance 5+" that of the mean distance to training examples. `frequent` has
-    the labels with the most examples, and `points` some labels of a plane, for the picture.
+    the labels with the most examples, `profile` medians by frequency and `points` some labels of a
+    plane, for the pictures.
     """
     from scipy.stats import spearmanr
 
@@ -76,6 +77,7 @@ def label_shape(model: Method, split: Split) -> dict[str, Any]:
         }
         for i in order[:FREQUENT].tolist()
     ]
+    found["profile"] = _profile(counts, norms, distances)
     if points.shape[1] == 2 and space.params_.seed == 0:
         some = order[: int((counts > 0).sum())]
         some = some[:: math.ceil(len(some) / DRAWN_LABELS)]
@@ -84,6 +86,22 @@ def label_shape(model: Method, split: Split) -> dict[str, Any]:
             for (x, y), n in zip(points[some], counts[some], strict=True)
         ]
     return found
+
+
+def _profile(
+    counts: np.ndarray, norms: np.ndarray, distances: np.ndarray
+) -> list[dict[str, float]]:
+    """Return medians of the labels whose number of examples is between two powers of two."""
+    exponents = np.floor(np.log2(np.maximum(counts, 1))).astype(int)
+    groups = (np.flatnonzero((exponents == each) & (counts > 0)) for each in np.unique(exponents))
+    return [
+        {
+            name: float(np.median(values[group]))
+            for name, values in (("examples", counts), ("norm", norms), ("distance", distances))
+        }
+        for group in groups
+        if len(group)
+    ]
 
 
 def mean_distances(model: Hyperbolic) -> np.ndarray:
@@ -169,22 +187,26 @@ def _table6(quick: bool) -> list[Trial]:
 
 
 def _table6_plot(results: Results) -> Figure:
-    """Draw norm and mean distance of the most frequent labels by their frequency."""
+    """Draw norms and mean distances by frequency, each relative to its largest median."""
     from matplotlib.figure import Figure
 
     sets = list(dict.fromkeys(row.key["data"] for row in results.rows))
-    figure = Figure(figsize=(3.4 * len(sets), 6.0), layout="constrained")
+    figure = Figure(figsize=(3.6 * len(sets), 6.4), layout="constrained")
     axes = figure.subplots(2, len(sets), squeeze=False)
     for row in results.rows:
-        for place, name in zip(axes[:, sets.index(row.key["data"])], ("norm", "distance"),
-                               strict=True):  # fmt: skip
-            labels = row.runs[0].get("frequent", [])
-            frequencies = [each["frequency"] for each in labels]
-            place.plot(frequencies, [each[name] for each in labels], "o", label=row.key["form"])
-            place.set_xlabel("frequency, percent of the examples")
+        groups = row.runs[0].get("profile", [])
+        examples = [group["examples"] for group in groups]
+        for above, name in enumerate(("norm", "distance")):
+            place = axes[above, sets.index(row.key["data"])]
+            values = np.array([group[name] for group in groups])
+            place.plot(examples, values / values.max(initial=1e-9), "o-", label=row.key["form"])
+            place.set_xscale("log")
+            place.tick_params(axis="x", which="minor", labelbottom=False)
+            place.set_xlabel("training examples of a label")
             place.set_ylabel("norm" if name == "norm" else "mean distance to examples")
             place.set_title(row.key["data"], fontsize=9)
     axes[0, 0].legend(fontsize=7)
+    figure.suptitle("Medians of labels by number of examples, the largest as 1", fontsize=10)
     return figure
 
 
