@@ -67,6 +67,15 @@ def use(monkeypatch, experiment):
     monkeypatch.setattr(registry, "experiments", lambda: {"toy-table1": experiment})
 
 
+def test_final_parameters_are_those_of_the_tested_runs_alone(data, monkeypatch):
+    trial = Trial(Sample("shop", rows=150), {}, "counting-knn", grid=GRID, final={"neighbours": 3})
+    use(monkeypatch, replace(EXPERIMENT, trials=lambda _: [trial]))
+    results = reproduce("toy-table1", data, seeds=1)
+    assert [k for k, _, rows in CountingKNN.fits if rows == 135] == [1, 15]
+    assert [k for k, _, rows in CountingKNN.fits if rows == 150] == [3]
+    assert results.rows[0].params["neighbours"] == 3
+
+
 def test_settings_are_compared_on_training_examples_and_the_best_is_tested(data):
     results = reproduce("toy-table1", data)
     chosen, two = results.rows

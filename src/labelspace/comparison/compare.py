@@ -284,13 +284,14 @@ def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipe
         "X_test": as_csr(pipeline.transform(test)),
         "Y_test": test.labels,
     }
-    names = pipeline.label_names(train)
-    if names is not None:
-        matrices["label_names"] = names
+    written = pipeline.label_names(train)
+    if written is not None:
+        matrices["label_names"] = written
     arrays = {k: v for name, m in matrices.items() for k, v in pack_csr(name, m).items()}
     if train.taxonomy is not None:
         arrays["taxonomy.edges"] = train.taxonomy.edges
-        arrays["taxonomy.nodes"] = np.array(len(train.taxonomy))
+        names = json.dumps(train.taxonomy.node_names).encode()
+        arrays["taxonomy.names"] = np.frombuffer(names, np.uint8)
     levels = _levels(train, test)
     if levels is not None:
         arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}

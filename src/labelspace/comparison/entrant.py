@@ -151,10 +151,10 @@ def _run_peer(
 
 
 def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:
-    """Return the taxonomy with numbers for names: a comparison needs its edges only."""
+    """Return the taxonomy of the training labels, if there is one."""
     if "taxonomy.edges" not in arrays:
         return None
-    names = tuple(str(node) for node in range(int(arrays["taxonomy.nodes"])))
+    names = tuple(json.loads(arrays["taxonomy.names"].tobytes()))
     return Taxonomy(names, arrays["taxonomy.edges"], int(arrays["Y_train.shape"][1]))
 
 

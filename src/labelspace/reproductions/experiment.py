@@ -114,7 +114,7 @@ class Trial:
     row : mapping
         What distinguishes the row, by column; the name of the data set is added.
     method : str
-        Name of a method.
+        Name of a method, or "module:Class" for one that belongs to an experiment alone.
     params : mapping
         Parameters that are not defaults, without the seed.
     grid : sequence of mapping
@@ -122,6 +122,9 @@ class Trial:
         examples; empty if nothing is chosen.
     seeds : int or None
         Number of runs with seeds 0, 1, ...; None: as many as the experiment has.
+    final : mapping
+        Parameters of the tested runs alone, such as the size of an ensemble whose settings are
+        chosen with one member.
     """
 
     data: Sample
@@ -130,6 +133,7 @@ class Trial:
     params: Mapping[str, Any] = field(default_factory=dict)
     grid: Sequence[Mapping[str, Any]] = ()
     seeds: int | None = None
+    final: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fitted(method: Method, split: Split) -> Method:

@@ -124,7 +124,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def _measured(row: Row, name: str) -> str:
     mean, error = row.mean(name), row.error(name)
     if math.isnan(mean):
-        return "failed" if row.runs else ""
+        return "failed" if any("failed" in run for run in row.runs) else ""
     return _digits(mean) if math.isnan(error) else f"{_digits(mean)} ± {_digits(error)}"
 
 

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,8 @@ class _Runner:
             ]
             chosen = max(own, key=lambda each: each[1])[0] if own else {}
             key = {"data": trial.data.name, **trial.row}
-            row = Row(key, trial.method, {**trial.params, **chosen}, chosen, own)
+            params = {**trial.params, **chosen, **trial.final}
+            row = Row(key, trial.method, params, chosen, own)
             row.paper = paper_figures(self.experiment.expected, key)
             same = next((each for each in rows if each == row), None)  # on another split
             of_trial[number] = same or row
@@ -247,8 +249,10 @@ def held_out(split: Split) -> Split:
 
 
 def _method(task: Task, trial: Trial) -> Method:
-    params = {**trial.params, **task.setting}
-    return method_class(trial.method).create(**params, seed=task.seed)
+    params = {**trial.params, **task.setting, **({} if task.tuning else trial.final)}
+    module, _, name = trial.method.rpartition(":")
+    cls: type[Method] = getattr(import_module(module), name) if module else method_class(name)
+    return cls.create(**params, seed=task.seed)
 
 
 def _line(task: Task, trial: Trial, figures: Mapping[str, Any], experiment: Experiment) -> str:
