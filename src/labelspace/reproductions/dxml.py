@@ -293,7 +293,8 @@ EXPERIMENTS = (
         "Classification Repository; of bibtex ten random ones of the same sizes, since those of "
         "the repository are not at hand. k-NN on raw features, which the paper has as well, shows "
         "how far the splits agree. What the paper leaves open in DXML was chosen on cuts of the "
-        "training files of bibtex and delicious (labelspace methods dxml --preset paper).",
+        "training files of bibtex and delicious (labelspace methods dxml --preset paper), whose "
+        "examples are test examples in some of the splits.",
     ),
     Experiment(
         "dxml-readings",
