@@ -28,7 +28,7 @@ SHAPED = {"preset": "paper", "ensemble": 1, "n_negatives": 50, "validation": 0.0
 FAST_LABELS = {"alpha": 1.0, "lr": 0.0001, "label_lr_ratio": 500.0}
 
 COMPARED_EXAMPLES = 500  # to which the mean distance of labels is computed
-DRAWN_LABELS = 1000  # in a picture, at most
+DRAWN_LABELS = 500  # in a picture, at most
 LEAST = (1, 5, 20)  # examples of the labels whose rank correlations are computed
 FREQUENT = 6  # labels in the paper's Table 6
 
