@@ -65,17 +65,17 @@ def test_measures_of_the_authors_code():
     truth = csr_matrix(np.array([[1, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1]], np.float32))
     found = of_sets(sets, truth)
     # Row 0: order 6, 0, 5, 4, 3 has hits in places 2 and 5 of 2 labels; row 1: 6, 5, ... in 1 of 1.
-    assert found["their P@5"] == pytest.approx(100.0)
+    assert found["authors' P@5"] == pytest.approx(100.0)
     ideal = 1 + 1 / np.log2(3)
     first = (1 / np.log2(3) + 1 / np.log2(6)) / ideal
-    assert found["their nDCG@5"] == pytest.approx(100 * (first + 1) / 2)
+    assert found["authors' nDCG@5"] == pytest.approx(100 * (first + 1) / 2)
     assert found["labels"] == 1.0
     assert found["precision of sets"] == 50.0
 
 
 def test_examples_without_labels_are_left_out_of_the_measures():
     truth = csr_matrix(np.array([[0, 0, 1], [0, 0, 0]], np.float32))
-    assert of_sets(np.ones((2, 3), np.bool_), truth)["their P@5"] == 100.0
+    assert of_sets(np.ones((2, 3), np.bool_), truth)["authors' P@5"] == 100.0
 
 
 def test_random_sets_have_each_label_by_half():
