@@ -6,7 +6,8 @@
 
 Each writes benchmarks/results/treespace-PART.json and a table beside it. FOLDER holds train and
 test files with a taxonomy; --rows is the size of a random sample of the training examples. Except
-in the setting `linear_tree`, the spaces are not stacked with linear classifiers. `search` measures
+in the setting `linear_tree`, the spaces are not stacked with linear classifiers; the weights of the
+losses are varied by `labelspace reproduce treespace-losses`. `search` measures
 queries near the path of a leaf, in a random tree of 16 children per node with labels on its leaves.
 """
 
@@ -40,8 +41,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "no-prediction": {"prediction": 0.0},
     "top-levels-first": {"level_weight": 0.5},
     "deep-levels-first": {"level_weight": 2.0},
-    "no-consistency": {"consistency": 0.0},
-    "no-regularisation": {"regularisation": 0.0},
     "constant-dimension": {"top_dim": 512},
     "projections-shared": {"projections": "shared"},
     "projections-low-rank": {"projections": "low-rank"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from labelspace.cli.compare import _print_report
-from labelspace.comparison.compare import data_set_name
+from labelspace.comparison.compare import COSTS, data_set_name
+from labelspace.methods.registry import method_class
+from support.comparisons import report_of
 
 # Takes hours: long enough to be stopped in.
 ENDLESS = (
@@ -39,21 +42,7 @@ def compare(shop, command):
 @pytest.fixture
 def report():
     """Return a report with long names and figures, as `compare` makes it."""
-    metrics = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
-    costs = ("train_s", "batch_ms", "one_ms_p50", "one_ms_p99", "model_mb", "peak_mb")
-    names = ("hierarchicalxc", "omikuji", "omikuji-bonsai")
-    found = [
-        {
-            "name": name,
-            "kind": "method",
-            "params": {},
-            **{key: 100.0 - place / 7 - i / 3 for i, key in enumerate(metrics)},
-            **{key: 98765.4 / 7**i + place for i, key in enumerate(costs)},
-            "ECE": 1.25 + place,
-        }
-        for place, name in enumerate(names)
-    ]
-    return {"settings": {"seeds": [0]}, "entrants": found}
+    return report_of(("hierarchicalxc", "omikuji", "omikuji-bonsai"), (0.9, 0.8, 0.79))
 
 
 @pytest.mark.parametrize("repeated", [False, True])
@@ -64,10 +53,12 @@ def test_tables_are_whole_on_a_terminal_of_80_columns(report, repeated, monkeypa
     if repeated:
         report["settings"]["seeds"] = [0, 1, 2]
         for entrant in report["entrants"]:
-            entrant["std"] = {key: entrant[key] / 9 for key in accuracy}
+            entrant["std"] = {key: entrant[key] / 9 for key in (*accuracy, *COSTS)}
     _print_report(report)
     out = capsys.readouterr().out
-    assert all(len(line) <= 80 for line in out.splitlines())
+    tables = [line for line in out.splitlines() if line[0] in "┏┃┡│└"]  # a sentence may be longer
+    assert len(tables) > 20
+    assert all(len(line) <= 80 for line in tables)
     assert "…" not in out
     for entrant in report["entrants"]:
         rows = " ".join(
@@ -76,9 +67,15 @@ def test_tables_are_whole_on_a_terminal_of_80_columns(report, repeated, monkeypa
         for key in accuracy:
             deviation = f" ± {entrant['std'][key]:.2f}" if repeated else ""
             assert f" {entrant[key]:.2f}{deviation} " in rows
-        assert f" {entrant['train_s']:,.0f} " in rows
+        deviation = f" ± {entrant['std']['train_s']:,.0f}" if repeated else ""
+        assert f" {entrant['train_s']:,.0f}{deviation} " in rows
     assert all(f" {key} " in out for key in accuracy)
     assert "nDCG@1" not in out  # it is P@1
+    rows = " ".join(out.split())
+    for pair in report["significance"]["pairs"]:
+        test = pair["P@1"]
+        assert f" {test['difference']:+.2f} [{test['low']:+.2f}, {test['high']:+.2f}] p " in rows
+    assert "paired randomisation test over 400 test examples" in rows
     assert ("sample standard deviation (n - 1) over 3 runs" in out) == repeated
 
 
@@ -103,22 +100,30 @@ def test_a_file_too_many_is_a_wrong_call(compare, call):
 
 
 def test_a_report_in_every_form(compare, shop):
+    files = [shop / f"r.{suffix}" for suffix in ("json", "html", "csv", "tex")]
+    options = zip(("--json", "--html", "--csv", "--latex"), files, strict=True)
     code, out, err = compare(
-        *("--methods", "most-common", "--json", shop / "r.json", "--html", shop / "r.html")
+        "--methods", "most-common,random", *(w for each in options for w in each)
     )
     assert code == 0, err
     found = json.loads((shop / "r.json").read_text())
-    (entrant,) = found["entrants"]
+    entrant, other = found["entrants"]
+    with (shop / "r.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["P@1"]) for row in rows] == [entrant["P@1"], other["P@1"]]
+    best = max(entrant["P@1"], other["P@1"])
+    assert f" & \\textbf{{{best:.2f}}} & " in (shop / "r.tex").read_text()
+    (pair,) = found["significance"]["pairs"]
+    assert pair["names"] == ["most-common", "random"]
+    assert f"{pair['P@1']['difference']:+.2f} [" in out
     assert found["data"]["name"] == shop.name
     assert f"<h1>{shop.name}</h1>" in (shop / "r.html").read_text()
     assert f"{entrant['P@1']:.2f}" in out
     # A line when a run begins, and one when an entrant has ended.
     assert "  most-common, seed 0: started\n  most-common: P@1" in err
     assert {each.name for each in shop.iterdir()} == {
-        "train.jsonl",
-        "test.jsonl",
-        "r.json",
-        "r.html",
+        *("train.jsonl", "test.jsonl"),
+        *(file.name for file in files),
     }
 
 
@@ -138,6 +143,28 @@ def test_one_failure_among_others_is_a_warning(compare, shop):
     assert not (shop / "r.json.state").exists()
 
 
+def test_finished_runs_are_kept_beside_any_file_of_the_report(compare, shop):
+    for option in ("--csv", "--latex"):
+        (shop / "r.out.state").write_text("")
+        code, _, err = compare("--methods", "knn", option, shop / "r.out")
+        assert code == 1
+        assert "r.out.state holds an unfinished comparison" in err
+
+
+def test_a_preset_is_compared_under_its_own_name(compare, shop):
+    pytest.importorskip("torch", reason="extra 'neural' is not installed")
+    chosen = method_class("neuralxc").parameters["preset"].options[0]
+    name = f"neuralxc:{chosen}"
+    quick = ("--set", f"{name}.epochs=1", "--set", f"{name}.ensemble=1")
+    code, out, err = compare("--methods", name, *quick, "--json", shop / "r.json")
+    assert code == 0, err
+    (entrant,) = json.loads((shop / "r.json").read_text())["entrants"]
+    assert (entrant["name"], entrant["method"]) == (name, "neuralxc")
+    assert entrant["params"]["preset"] == chosen
+    assert entrant["params"]["epochs"] == 1
+    assert f" {name} " in out
+
+
 def test_where_all_fail_the_report_is_written_and_the_code_is_1(compare, shop):
     bad = ("--methods", "most-common", "--features", "sentences:/no/such/model")
     code, _, err = compare(*bad, "--json", shop / "r.json")
@@ -148,7 +175,7 @@ def test_where_all_fail_the_report_is_written_and_the_code_is_1(compare, shop):
     assert "/no/such/model" in entrant["error"]
 
 
-@pytest.mark.parametrize("option", ["--json", "--html"])
+@pytest.mark.parametrize("option", ["--json", "--html", "--csv", "--latex"])
 def test_a_place_that_cannot_be_written_is_found_before_anything_runs(compare, shop, option):
     for place, why in ((shop / "no" / "x", "No such file"), (shop, "directory")):
         code, _, err = compare("--methods", "most-common", option, place)
@@ -161,6 +188,7 @@ def test_a_place_that_cannot_be_written_is_found_before_anything_runs(compare, s
 def test_called_wrongly(compare, shop):
     for wrong, why in (
         (("--methods", "knn", "--set", "glas.dim=5"), "not among the methods"),
+        (("--methods", "knn:paper"), "knn has no presets"),
         (("--methods", ""), "nothing to compare"),
         (("--methods", "knn", "--resume"), "--state FILE"),
         (("--methods", "knn", "--propensity", "x"), "two numbers"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import statistics
 from copy import deepcopy
@@ -20,12 +21,15 @@ from labelspace.comparison.compare import (
     over_runs,
     raise_if_failed,
 )
+from labelspace.comparison.figures import three_digits
+from labelspace.comparison.page import comparison_page
 from labelspace.comparison.peers import as_ranking, make_peer
-from labelspace.comparison.report import comparison_page, three_digits
 from labelspace.data.dataset import Dataset
 from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.methods import registry
 from labelspace.methods.baselines import Random
 from labelspace.methods.knn import KNN
+from labelspace.methods.parameters import choice
 from labelspace.metrics.ranking import evaluate
 from labelspace.metrics.reliability import reliability
 from support.planted import planted
@@ -68,6 +72,9 @@ def test_peers_learn_what_is_planted(data, peer):
     assert seen == report["entrants"]
     assert result["kind"] == "peer"
     assert result["P@1"] > floor["P@1"] + 20
+    (pair,) = report["significance"]["pairs"]
+    assert pair["names"] == ["most-common", peer]
+    assert pair["P@1"]["high"] < 0
     assert all(result[key] > 0 for key in COSTS)
 
 
@@ -80,6 +87,55 @@ def test_names_and_settings_are_checked_before_anything_runs():
         entrants(["knn"], [], {"glas.dim": "5"})
     with pytest.raises(ParameterError, match="did you mean 'neighbours'"):
         entrants(["knn"], [], {"knn.neighbors": "5"})
+
+
+@pytest.fixture
+def with_presets(monkeypatch):
+    """Register a method with presets, of which one has a dot in its name."""
+
+    class WithPresets(KNN):
+        name = "own"
+        preset: str | None = choice("Settings.", "paper", "v1.0", default=None, none="none of them")
+
+    monkeypatch.setitem(registry._registered, "own", WithPresets)
+
+
+@pytest.mark.usefixtures("with_presets")
+def test_a_preset_is_an_entrant_of_its_own():
+    settings = {"own:paper.neighbours": "3", "own.neighbours": "5", "own:v1.0.neighbours": "7"}
+    assert entrants(["own", "own:paper", "own:v1.0"], [], settings) == [
+        Entrant("own", "method", {"neighbours": 5}, "own"),
+        Entrant("own:paper", "method", {"preset": "paper", "neighbours": 3}, "own"),
+        Entrant("own:v1.0", "method", {"preset": "v1.0", "neighbours": 7}, "own"),
+    ]
+    # A preset that is set is not part of the name.
+    (same,) = entrants(["own"], [], {"own.preset": "paper"})
+    assert same == Entrant("own", "method", {"preset": "paper"})
+
+
+@pytest.mark.usefixtures("with_presets")
+@pytest.mark.parametrize(
+    ("method", "settings", "why"),
+    [
+        ("own:papr", {}, "own.preset"),
+        ("own:", {}, "own.preset"),
+        ("knn:paper", {}, "knn:paper: knn has no presets"),
+        ("kn:paper", {}, "no method 'kn'"),
+        ("own", {"own:paper.neighbours": "1"}, "'own:paper' is not among the methods"),
+        ("own:paper", {"own.neighbours": "1"}, "'own' is not among the methods"),
+        ("own:paper", {"own:paper.preset": "none"}, "its name has the preset"),
+    ],
+)
+def test_a_preset_that_cannot_be_is_refused(method, settings, why):
+    with pytest.raises(ParameterError, match=why):
+        entrants([method], [], settings)
+
+
+def test_a_name_in_the_report_is_not_that_of_the_method(data):
+    named = Entrant("nearest", "method", {"neighbours": 3}, "knn")
+    (result,) = compare(*data, [named])["entrants"]
+    assert (result["name"], result["method"]) == ("nearest", "knn")
+    assert result["params"]["neighbours"] == 3
 
 
 def test_an_entrant_that_fails_does_not_cost_the_others(data):
@@ -107,6 +163,55 @@ def test_an_entrant_that_fails_does_not_cost_the_others(data):
     assert "neighbours=0" in comparison_page(report, "x")
 
 
+# Read by each process when it starts: methods that end badly.
+FAILING = """
+import os, signal
+from labelspace.methods.baselines import MostCommon
+from labelspace.methods.registry import register
+
+@register
+class Killed(MostCommon):
+    name = "killed"
+
+    def _fit(self, data):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+@register
+class FailsLater(MostCommon):
+    name = "fails-later"
+
+    def _fit(self, data):
+        super()._fit(data)
+        if self.params_.seed == 1:
+            raise RuntimeError("bad luck")
+"""
+
+
+def test_a_killed_process_and_a_failing_seed_do_not_cost_the_others(data, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(FAILING)
+    places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
+    field = [Entrant(name, "method") for name in ("killed", "fails-later", "most-common")]
+    started = []
+    report = compare(
+        *data,
+        field,
+        repeat=2,
+        state=tmp_path / "state",
+        on_start=lambda *run: started.append(run),
+    )
+    killed, failed, fine = report["entrants"]
+    assert [name for name, _ in started] == ["killed", *2 * ["fails-later"], *2 * ["most-common"]]
+    assert killed["error"].startswith("ended by signal 9 (out of memory?)")
+    assert failed["error"] == "seed 1: failed with exit code 1: RuntimeError: bad luck"
+    assert "P@1" not in failed
+    assert fine["P@1"] > 0
+    assert fine["std"]["P@1"] == 0
+    assert "significance" not in report  # one system is left
+    # What was finished is kept, also of the one that failed later.
+    assert len((tmp_path / "state").read_text().splitlines()) == 1 + 3
+
+
 def test_several_runs_give_means_and_sample_deviations(data):
     train, test = data
     report = compare(*data, entrants(["random"], [], {}), repeat=2)
@@ -131,6 +236,32 @@ def test_several_runs_give_means_and_sample_deviations(data):
     page = comparison_page(report, "x")
     assert f"{result['P@1']:.2f} ± {result['std']['P@1']:.2f}" in page
     assert "sample standard deviation (n - 1) over 2 runs per system, seeds 0, 1" in page
+
+
+def test_every_figure_has_a_mean_and_a_deviation(data, monkeypatch):
+    """Runs as of data with a taxonomy; counts and texts are not figures."""
+
+    def of_run(job, _):
+        figure = 10.0 + 2 * job["seed"]
+        level = {"examples": 7, "micro-F1": figure, "macro-F1": None, "tail": {"recall": figure}}
+        return {
+            **dict.fromkeys((*METRICS, *COSTS, "ECE"), figure),
+            "params": {},
+            "hits": "",
+            "bands": {"tail": {"P@1": figure}},
+            "by_level": {"chosen": "likeliest path", "exact path": figure, "levels": {"L0": level}},
+        }
+
+    monkeypatch.setattr("labelspace.comparison.compare.run", of_run)
+    (result,) = compare(*data, entrants(["random"], [], {}), repeat=3)["entrants"]
+    level = {"micro-F1": 2.0, "macro-F1": None, "tail": {"recall": 2.0}}
+    assert result["by_level"]["levels"]["L0"]["micro-F1"] == 12.0
+    assert result["by_level"]["levels"]["L0"]["examples"] == 7
+    assert result["std"] == {
+        **dict.fromkeys((*METRICS, *COSTS, "ECE"), 2.0),
+        "bands": {"tail": {"P@1": 2.0}},
+        "by_level": {"exact path": 2.0, "levels": {"L0": level}},
+    }
 
 
 def test_figures_within_figures_are_averaged_too():

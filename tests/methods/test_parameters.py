@@ -29,6 +29,10 @@ def choice(*names, **options):
     return declare.choice("", *names, default=names[0], **options)
 
 
+def numbers(**options):
+    return declare.numbers("", default=(1.0,), **options)
+
+
 def layers(**options):
     return declare.layers("", default=(), **options)
 
@@ -40,6 +44,11 @@ def layers(**options):
         (integer(none="x"), [None, -5], ["none", "auto"]),
         (integer(auto="x"), ["auto", 5], ["none", None]),
         (number(low=0.0), [0, 0.5, 1e30], [-0.1, math.nan, math.inf, "1", True]),
+        (
+            numbers(low=0.0),
+            [(1,), [0.5, 0.0]],
+            [(), (-0.1,), (math.nan,), (True,), 0.5, "0.5", None],
+        ),
         (flag(), [True, False], [1, "true", None]),
         (choice("a", "b"), ["a"], ["c", None, 1]),
         (layers(), [(), (512,), [64, 32]], [(0,), (1.5,), 512, "512"]),
@@ -65,6 +74,8 @@ def test_check(parameter, good, bad):
         (choice("a", "b"), "b", "b"),
         (layers(), "512,256", (512, 256)),
         (layers(), "", ()),
+        (numbers(), "1,0.5,2e-1", (1.0, 0.5, 0.2)),
+        (numbers(none="x"), "none", None),
     ],
 )
 def test_parse(parameter, text, value):
@@ -73,7 +84,13 @@ def test_parse(parameter, text, value):
 
 @pytest.mark.parametrize(
     ("parameter", "text"),
-    [(integer(), "1.5"), (number(), "nan"), (flag(), "maybe"), (layers(), "a,b")],
+    [
+        (integer(), "1.5"),
+        (number(), "nan"),
+        (flag(), "maybe"),
+        (layers(), "a,b"),
+        (numbers(), "1,,2"),
+    ],
 )
 def test_parse_names_what_it_cannot_read(parameter, text):
     with pytest.raises(ParameterError, match=f"p='?{text}'?: expected"):

@@ -15,6 +15,7 @@ from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import (
     above_threshold,
     evaluate_levels,
+    figures_with_na,
     level_figures,
     likeliest_paths,
     na_figures,
@@ -81,6 +82,28 @@ def test_nothing_given_where_there_is_nothing_is_no_success():
     figures = ("precision", "recall", "micro-F1", "macro-F1", "accuracy")
     assert [found["L1"][figure] for figure in figures] == [0.0] * 5
     assert found["L0"]["accuracy"] == 100.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0.0, 1.0))
+def test_with_na_figures_are_those_of_classes_of_which_na_is_one(seed, agreement):
+    """With one label or none per example, micro-F1 is the share of examples that are right."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(-1, 4, 40)  # -1 is NA
+    chosen = np.where(rng.random(40) < agreement, truth, rng.integers(-1, 4, 40))
+    sets = [csr_matrix(np.eye(5)[labels][:, :4]) for labels in (chosen, truth)]
+    found = figures_with_na(*sets)
+    assert found["micro-F1"] == pytest.approx(100 * accuracy_score(truth, chosen))
+    macro = precision_recall_fscore_support(truth, chosen, average="macro", zero_division=0)[2]
+    assert found["macro-F1"] == pytest.approx(100 * macro)
+
+
+def test_a_level_that_few_have_looks_good_if_na_counts():
+    truth = matrix(["a", "a1"], ["b"], ["b"], ["b"])
+    chosen = matrix(["a"], ["b"], ["b"], ["b"])
+    found = level_figures(chosen, truth, np.full(8, 100), LEVELS)["L1"]
+    assert found["micro-F1"] == 0.0
+    assert found["with NA"]["micro-F1"] == 75.0
 
 
 def test_a_label_given_where_there_is_none_costs_precision():

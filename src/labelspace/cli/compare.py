@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,11 @@ def compare(
     ],
     test: Annotated[Path | None, typer.Option("--test", help="Test data.")] = None,
     methods: Annotated[
-        str, typer.Option(metavar="NAMES", help="Methods; `labelspace methods` lists them.")
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Methods; `labelspace methods` lists them. NAME:PRESET for a preset of a method.",
+        ),
     ] = "fusion,knn",
     peers: Annotated[
         str,
@@ -32,7 +36,9 @@ def compare(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="METHOD.NAME=VALUE", help="Set a parameter of a method; repeatable."
+            "--set",
+            metavar="METHOD.NAME=VALUE",
+            help="Set a parameter of a method, named as in --methods; repeatable.",
         ),
     ] = None,
     features: options.Features = None,
@@ -46,6 +52,14 @@ def compare(
     ] = None,
     html_file: Annotated[
         Path | None, typer.Option("--html", help="File to write the report to, as a page.")
+    ] = None,
+    csv_file: Annotated[
+        Path | None,
+        typer.Option("--csv", help="File to write the figures to, as CSV: one row per method."),
+    ] = None,
+    latex_file: Annotated[
+        Path | None,
+        typer.Option("--latex", help="File to write the figures to, as a LaTeX table (booktabs)."),
     ] = None,
     as_json: options.AsJson = False,
     state: Annotated[
@@ -64,9 +78,11 @@ def compare(
     """Compare methods and other packages on a data set.
 
     Each is trained and tested in its own process, on the same features. The report has accuracy,
-    training time, time per example in a batch and alone, model size and peak memory. A method that
-    fails does not stop the others. If the report is written to a file, finished runs are kept when
-    the comparison is stopped; repeat the command with --resume for the rest.
+    training time, time per example in a batch and alone, model size and peak memory; with --repeat,
+    means and standard deviations. A paired randomisation test over the test examples shows which
+    differences between methods are more than chance. A method that fails does not stop the others.
+    If the report is written to a file, finished runs are kept when the comparison is stopped;
+    repeat the command with --resume for the rest.
 
     Example: labelspace compare --train train.txt --test test.txt --methods knn --peers omikuji
     """
@@ -84,8 +100,9 @@ def compare(
     )
     if not chosen:
         raise ParameterError("there is nothing to compare: give --methods or --peers")
-    kept = state or state_file(out or html_file)
-    for target in (out, html_file, kept):
+    files = (out, html_file, csv_file, latex_file)
+    kept = state or state_file(next((file for file in files if file is not None), None))
+    for target in (*files, kept):
         check_report_file(target)
     if kept is None and resume:
         raise ParameterError("--resume needs the --out FILE of the report, or --state FILE")
@@ -119,7 +136,7 @@ def compare(
             print_message(f"error: {stopped_by(stop)}; {_what_is_kept(kept, done)}")
             raise SystemExit(exit_code(stop)) from None
         try:
-            write_report(report, out, html_file)
+            write_report(report, *files)
         finally:  # also where the disk is full
             print_json(report) if printed else _print_report(report)
         if kept is not None:
@@ -171,18 +188,19 @@ def _what_is_kept(kept: Path | None, done: list[dict[str, Any]]) -> str:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    from labelspace.comparison.report import runs_sentence
+    from labelspace.comparison.figures import runs_sentence, without_failures
 
-    _print_tables([each for each in report["entrants"] if "error" not in each])
+    _print_tables(without_failures(report))
+    _print_differences(report)
     failed = [(each["name"], each["error"]) for each in report["entrants"] if "error" in each]
     if failed:
         print_table(("failed", "error"), failed)
     typer.echo(runs_sentence(report))
 
 
-def _print_tables(entrants: list[dict[str, Any]]) -> None:
+def _print_tables(entrants: Sequence[Mapping[str, Any]]) -> None:
     """Print accuracy and cost; with deviations, figures are long and tables have fewer columns."""
-    from labelspace.comparison.report import ACCURACY, three_digits, with_deviation
+    from labelspace.comparison.figures import ACCURACY, COST_HEADS, three_digits, with_deviation
 
     if not entrants:
         return
@@ -192,15 +210,23 @@ def _print_tables(entrants: list[dict[str, Any]]) -> None:
     for keys in families:
         rows = [(e["name"], *(Figure(with_deviation(e, key)) for key in keys)) for e in entrants]
         print_table(("percent", *keys), rows)
-    costs = {
-        "train s": "train_s",
-        "batch ms": "batch_ms",
-        "one ms p50": "one_ms_p50",
-        "one ms p99": "one_ms_p99",
-        "model MB": "model_mb",
-        "peak MB": "peak_mb",
-    }
     rows = [
-        (e["name"], *(Figure(three_digits(e[key])) for key in costs.values())) for e in entrants
+        (e["name"], *(Figure(with_deviation(e, key, three_digits)) for key in COST_HEADS))
+        for e in entrants
     ]
-    print_table(("cost", *costs), rows)
+    print_table(("cost", *COST_HEADS.values()), rows)
+
+
+def _print_differences(report: Mapping[str, Any]) -> None:
+    """Print what the tests of pairs found, for some metrics; the files have all of them."""
+    from labelspace.comparison.figures import difference, significance_sentence
+
+    if "significance" not in report:
+        return
+    shown = ("P@1", "P@5", "nDCG@5")
+    rows = [
+        (" - ".join(pair["names"]), *(Figure(difference(pair[metric])) for metric in shown))
+        for pair in report["significance"]["pairs"]
+    ]
+    print_table(("difference", *shown), rows)
+    typer.echo(significance_sentence(report))

@@ -14,13 +14,14 @@ import numpy as np
 
 from labelspace._core.arrays import write_arrays
 from labelspace._core.machine import total_bytes
-from labelspace._core.sparse import as_csr, pack_csr
+from labelspace._core.sparse import as_csr, checked_labels, pack_csr
 from labelspace._core.threads import cores
 from labelspace._version import __version__
 from labelspace.comparison.finished_runs import data_digest, finished_runs
 from labelspace.comparison.peers import check_peer_name
 from labelspace.comparison.runs import run
 from labelspace.comparison.scratch import scratch_folder
+from labelspace.comparison.significance import hits_of_text, significance
 from labelspace.data.dataset import Dataset
 from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
@@ -41,16 +42,23 @@ class Entrant:
     Attributes
     ----------
     name : str
-        Name of a registered method, or of a peer.
+        Its name in the report.
     kind : "method" or "peer"
         Whether it belongs to labelspace or is another package.
     params : mapping
         Parameters of the method that are not its defaults.
+    method : str
+        Name of a registered method, or of a peer. Default: `name`.
     """
 
     name: str
     kind: Literal["method", "peer"]
     params: Mapping[str, Any] = field(default_factory=dict)
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.method:
+            object.__setattr__(self, "method", self.name)
 
 
 def entrants(
@@ -61,11 +69,11 @@ def entrants(
     Parameters
     ----------
     methods : sequence of str
-        Names of methods.
+        Names of methods, or "method:preset" for a method with its parameter `preset` set.
     peers : sequence of str
         Names of other packages: "omikuji", "omikuji-bonsai", "napkinxc".
     settings : mapping of str to str
-        Parameters of methods as texts, such as {"knn.neighbours": "10"}.
+        Parameters of methods as texts, such as {"knn.neighbours": "10"}, by name as in `methods`.
 
     Returns
     -------
@@ -81,21 +89,33 @@ def entrants(
     --------
     >>> from labelspace.comparison.compare import entrants
     >>> entrants(["knn"], [], {"knn.neighbours": "10"})
-    [Entrant(name='knn', kind='method', params={'neighbours': 10})]
+    [Entrant(name='knn', kind='method', params={'neighbours': 10}, method='knn')]
     """
     chosen: dict[str, dict[str, str]] = {name: {} for name in methods}
     for key, text in settings.items():
-        name, _, parameter = key.partition(".")
-        if name not in chosen:
-            raise ParameterError(f"--set {key}={text}: {name!r} is not among the methods compared")
-        chosen[name][parameter] = text
+        # A preset may have a dot in its name.
+        name = max((name for name in chosen if key.startswith(f"{name}.")), key=len, default=None)
+        if name is None:
+            given = key.partition(".")[0]
+            raise ParameterError(f"--set {key}={text}: {given!r} is not among the methods compared")
+        chosen[name][key.removeprefix(f"{name}.")] = text
     for name in peers:
         check_peer_name(name)
-    ours = [
-        Entrant(name, "method", method_class(name).parse_parameters(texts))
-        for name, texts in chosen.items()
-    ]
+    ours = [_method(name, texts) for name, texts in chosen.items()]
     return ours + [Entrant(name, "peer") for name in peers]
+
+
+def _method(name: str, texts: Mapping[str, str]) -> Entrant:
+    """Return a method of a name such as "glas" or "glas:paper", with parameters as texts."""
+    method, colon, preset = name.partition(":")
+    kind = method_class(method)
+    if colon:
+        if "preset" not in kind.parameters:
+            raise ParameterError(f"{name}: {method} has no presets")
+        if "preset" in texts:
+            raise ParameterError(f"--set {name}.preset={texts['preset']}: its name has the preset")
+        texts = {"preset": preset, **texts}
+    return Entrant(name, "method", kind.parse_parameters(texts), method)
 
 
 def compare(
@@ -144,8 +164,9 @@ def compare(
     Returns
     -------
     dict
-        "data", "settings", "machine", "date" and "entrants": metrics in percent, times, model size
-        and peak memory of each system.
+        "data", "settings", "machine", "date", "entrants": metrics in percent, times, model size
+        and peak memory of each system, and, for two or more systems, "significance": the tests of
+        their differences.
 
     Examples
     --------
@@ -182,11 +203,18 @@ def compare(
         "version of labelspace": __version__,
     }
     with (
-        finished_runs(state, compared, (*METRICS, *COSTS), resume=resume) as finished,
+        finished_runs(
+            state,
+            compared,
+            (*METRICS, *COSTS),
+            resume=resume,
+            check=lambda figures: hits_of_text(figures["hits"], len(test)),
+        ) as finished,
         scratch_folder("compare") as scratch,
     ):
         files = _DataFiles(scratch, train, test)
-        for entrant in entrants:
+        hits: dict[int, list[str]] = {}
+        for place, entrant in enumerate(entrants):
             runs: list[dict[str, Any]] = []
             try:
                 for seed in range(repeat):
@@ -199,12 +227,16 @@ def compare(
                         finished.add(wanted, figures)
                     runs.append(figures)
                 result = _summary(entrant, runs)
+                hits[place] = [figures["hits"] for figures in runs]
             except Exception as error:  # one that fails does not cost the results of the others
                 result = _failure(entrant, error, runs)
             if report["data"]["features"] is None and runs:  # texts: those of the first system
                 report["data"]["features"] = runs[0].get("features")
             report["entrants"].append(result)
             on_result(result)
+    if len(hits) > 1:
+        n_true = np.diff(checked_labels(test.labels, len(test)).indptr)
+        report["significance"] = significance(hits, [each.name for each in entrants], n_true)
     return report
 
 
@@ -241,7 +273,7 @@ def _own_features(entrant: Entrant, train: Dataset) -> TextFeatures:
     """Return the text features of a system; without texts, they do not matter."""
     if entrant.kind == "peer" or train.texts is None:
         return Tfidf()
-    return method_class(entrant.name).create(**entrant.params).text_features()
+    return method_class(entrant.method).create(**entrant.params).text_features()
 
 
 def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipeline) -> None:
@@ -252,13 +284,14 @@ def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipe
         "X_test": as_csr(pipeline.transform(test)),
         "Y_test": test.labels,
     }
-    names = pipeline.label_names(train)
-    if names is not None:
-        matrices["label_names"] = names
+    written = pipeline.label_names(train)
+    if written is not None:
+        matrices["label_names"] = written
     arrays = {k: v for name, m in matrices.items() for k, v in pack_csr(name, m).items()}
     if train.taxonomy is not None:
         arrays["taxonomy.edges"] = train.taxonomy.edges
-        arrays["taxonomy.nodes"] = np.array(len(train.taxonomy))
+        names = json.dumps(train.taxonomy.node_names).encode()
+        arrays["taxonomy.names"] = np.frombuffer(names, np.uint8)
     levels = _levels(train, test)
     if levels is not None:
         arrays |= {"levels.of": levels.of, **pack_csr("levels.edges", levels.edges)}
@@ -316,7 +349,7 @@ def _job(entrant: Entrant, seed: int, data: Path, settings: Mapping[str, Any]) -
     if entrant.kind == "method":
         params.setdefault("seed", seed)
     return {
-        "name": entrant.name,
+        "method": entrant.method,
         "kind": entrant.kind,
         "params": params,
         "seed": seed,
@@ -334,14 +367,14 @@ def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": entrant.name,
         "kind": entrant.kind,
+        "method": entrant.method,
         "params": runs[0]["params"],
         **{key: over_runs([run[key] for run in runs], np.mean) for key in (*flat, *nested)},
     }
     if len(runs) > 1:
         result["std"] = {
-            key: over_runs([run[key] for run in runs], _sample_deviation)
+            key: over_runs([_without_counts(run[key]) for run in runs], _sample_deviation)
             for key in (*flat, *nested)
-            if key != "by_level"
         }
         result["runs"] = [
             {"seed": seed, **{key: run[key] for key in flat}} for seed, run in enumerate(runs)
@@ -355,6 +388,7 @@ def _failure(entrant: Entrant, error: Exception, finished: list[dict[str, Any]])
     return {
         "name": entrant.name,
         "kind": entrant.kind,
+        "method": entrant.method,
         "params": dict(entrant.params),
         "error": f"{after}{kind}{error}",
     }
@@ -371,6 +405,17 @@ def over_runs(values: Sequence[Any], combine: Callable[[Any], Any]) -> Any:
     if any(value is None for value in values):
         return None
     return float(combine(values)) if isinstance(first, float) else first
+
+
+def _without_counts(figures: Any) -> Any:
+    """Return figures without the whole numbers and texts, which do not vary between runs."""
+    if not isinstance(figures, Mapping):
+        return figures
+    return {
+        name: _without_counts(value)
+        for name, value in figures.items()
+        if not isinstance(value, int | str)
+    }
 
 
 def _sample_deviation(values: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """One run of a comparison in its own process: train, save, predict, measure.
 
-Run as `python -m labelspace.comparison.entrant DIRECTORY`, which has `job.json`; the result is
-written there as `result.json`.
+Run as `python -m labelspace.comparison.entrant DIRECTORY`, which has `job.json`; the figures are
+written there as `result.json`, and the hits of each test example as `hits.safetensors`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import read_arrays
+from labelspace._core.arrays import read_arrays, write_arrays
 from labelspace._core.machine import peak_bytes
 from labelspace._core.sparse import unpack_csr
+from labelspace.comparison.runs import HITS_FILE
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.engine.lifetime import end_with_parent
 from labelspace.errors import LabelspaceError
 from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED, evaluate_levels
+from labelspace.metrics.packed_hits import packed_hits
 from labelspace.metrics.ranking import evaluate
 from labelspace.metrics.reliability import reliability
 from labelspace.model import store
@@ -58,7 +60,10 @@ def _end_with_input() -> None:
 def measure(
     job: dict[str, Any], arrays: dict[str, np.ndarray], metadata: dict[str, str], directory: Path
 ) -> dict[str, Any]:
-    """Return accuracy, times, model size and peak memory of the system that the job names."""
+    """Return accuracy, times, model size and peak memory of the system that the job names.
+
+    The hits of its ranking are written to the directory.
+    """
     data = {name: unpack_csr(name, arrays) for name in ("X_train", "Y_train", "X_test", "Y_test")}
     # Single rows are copied arrays; a memory map is another type to compiled loops, and the first
     # batch would wait for their compilation.
@@ -75,6 +80,7 @@ def measure(
         propensity=tuple(job["propensity"]),
         propensity_from=job["propensity_from"],
     )
+    write_arrays(directory / HITS_FILE, {"hits": packed_hits(ranking, data["Y_test"])})
     if job["kind"] == "method":  # the scores of peers are not meant as probabilities
         metrics["ECE"] = reliability(ranking, data["Y_test"], 5).metadata()["ECE"]
     if "levels" in metadata:
@@ -109,7 +115,7 @@ def _run_method(
     from labelspace.methods.registry import method_class
     from labelspace.model.tagger import Tagger
 
-    method = method_class(job["name"]).create(**job["params"])
+    method = method_class(job["method"]).create(**job["params"])
     known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
     if method.needs_label_names and "label_names.data" in arrays:
         known["label_names"] = unpack_csr("label_names", arrays)
@@ -131,7 +137,7 @@ def _run_peer(
 ) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
     from labelspace.comparison.peers import as_ranking, make_peer
 
-    peer = make_peer(job["name"], directory, job["seed"])
+    peer = make_peer(job["method"], directory, job["seed"])
     peer.prepare(data["X_train"], data["Y_train"])
     start = time.perf_counter()
     peer.fit()
@@ -145,10 +151,10 @@ def _run_peer(
 
 
 def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:
-    """Return the taxonomy with numbers for names: a comparison needs its edges only."""
+    """Return the taxonomy of the training labels, if there is one."""
     if "taxonomy.edges" not in arrays:
         return None
-    names = tuple(str(node) for node in range(int(arrays["taxonomy.nodes"])))
+    names = tuple(json.loads(arrays["taxonomy.names"].tobytes()))
     return Taxonomy(names, arrays["taxonomy.edges"], int(arrays["Y_train.shape"][1]))
 
 

@@ -11,8 +11,9 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ try:
 except ImportError:  # Windows has no flock
     fcntl = None  # type: ignore[assignment]
 
-_FORMAT = 1
+_FORMAT = 2
 logger = logging.getLogger(__name__)
 
 
@@ -59,6 +60,15 @@ def check_state(path: Path, resume: bool) -> None:
         raise CheckpointError(
             f"{path} holds an unfinished comparison: --resume continues it, --restart deletes it"
         )
+
+
+@dataclass(frozen=True)
+class Words:
+    """What errors call the whole, the option for its file, and how to begin anew."""
+
+    whole: str = "comparison"
+    option: str = "--state"
+    restart: str = "--restart deletes the file"
 
 
 class FinishedRuns:
@@ -96,7 +106,13 @@ class FinishedRuns:
 
 @contextmanager
 def finished_runs(
-    path: Path | None, compared: Mapping[str, Any], figures: Sequence[str], *, resume: bool
+    path: Path | None,
+    compared: Mapping[str, Any],
+    figures: Sequence[str],
+    *,
+    resume: bool,
+    check: Callable[[Mapping[str, Any]], object] = lambda _: None,
+    words: Words | None = None,
 ) -> Iterator[FinishedRuns]:
     """Yield the runs in the file, to which new ones are appended.
 
@@ -110,7 +126,13 @@ def finished_runs(
         Names of numbers that each run must have.
     resume : bool
         Use the runs of a file that exists; otherwise it is an error.
+    check : callable, optional
+        Called with the figures of each run in the file; raises ValueError, LookupError or TypeError
+        if what is no number is damaged.
+    words : Words, optional
+        What errors call the whole; by default a comparison.
     """
+    words = words or Words()
     if path is None:
         yield FinishedRuns()
         return
@@ -121,8 +143,8 @@ def finished_runs(
         raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from None
     runs = None
     try:
-        _lock(file, path)
-        runs = _read(path, file, json.loads(json.dumps(compared)), figures)
+        _lock(file, path, words)
+        runs = _read(path, file, json.loads(json.dumps(compared)), figures, check, words)
         yield runs
     finally:
         if runs is not None and not len(runs):
@@ -130,10 +152,10 @@ def finished_runs(
         os.close(file)
 
 
-def _lock(file: int, path: Path) -> None:
+def _lock(file: int, path: Path, words: Words) -> None:
     busy = CheckpointError(
-        f"another comparison is in progress and writes {path}: wait for it, or choose another "
-        "--state"
+        f"another {words.whole} is in progress and writes {path}: wait for it, or choose another "
+        f"{words.option}"
     )
     if fcntl is not None:
         try:
@@ -146,7 +168,14 @@ def _lock(file: int, path: Path) -> None:
         raise busy
 
 
-def _read(path: Path, file: int, compared: dict[str, Any], figures: Sequence[str]) -> FinishedRuns:
+def _read(
+    path: Path,
+    file: int,
+    compared: dict[str, Any],
+    figures: Sequence[str],
+    check: Callable[[Mapping[str, Any]], object],
+    words: Words,
+) -> FinishedRuns:
     """Read the complete lines of the file; a new file gets its first line."""
     runs = FinishedRuns(file)
     content = path.read_bytes()
@@ -160,26 +189,29 @@ def _read(path: Path, file: int, compared: dict[str, Any], figures: Sequence[str
         try:
             entry = json.loads(line)
             if number == 1:
-                _check_compared(path, entry, compared)
+                _check_compared(path, entry, compared, words)
             else:
-                runs.restore(entry["run"], _checked(entry["figures"], figures))
+                found = _checked(entry["figures"], figures)
+                check(found)
+                runs.restore(entry["run"], found)
         except (ValueError, LookupError, TypeError, RecursionError):
             raise CheckpointError(
-                f"{path}:{number}: not a line of an unfinished comparison: "
-                "--restart deletes the file"
+                f"{path}:{number}: not a line of an unfinished {words.whole}: {words.restart}"
             ) from None
     return runs
 
 
-def _check_compared(path: Path, entry: dict[str, Any], compared: dict[str, Any]) -> None:
+def _check_compared(
+    path: Path, entry: dict[str, Any], compared: dict[str, Any], words: Words
+) -> None:
     if entry["format"] != _FORMAT:
         raise ValueError
     earlier = dict(entry["compared"])
     other = [name for name in compared if earlier.get(name) != compared[name]]
     if other:
         raise CheckpointError(
-            f"{path} holds an unfinished comparison with other {' and '.join(other)}: repeat that "
-            "command to continue it, or give --restart to delete it"
+            f"{path} holds an unfinished {words.whole} with other {' and '.join(other)}: repeat "
+            f"that command to continue it; {words.restart}"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -12,16 +11,13 @@ from scipy.sparse import csr_matrix, hstack
 from labelspace._core.arrays import prefixed
 from labelspace._core.sparse import checked_features
 from labelspace.data.dataset import Dataset, Features
-from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError, ModelFormatError, ParameterError
+from labelspace.features.label_texts import record_texts, written_names
 from labelspace.features.numbers import WEIGHT, Numbers
 from labelspace.features.spec import TextFeatures, make_features, restored
 from labelspace.features.tokens import Tokens
 
 __all__ = ["FeaturePipeline", "TextFeatures", "make_features", "pipeline_for", "written_names"]
-
-# What separates a parent's name from its child's in names that contain the path.
-_SEPARATOR = re.compile(r"\s*(?:>|/|\||:)+\s*")
 
 
 class FeaturePipeline:
@@ -109,12 +105,14 @@ class FeaturePipeline:
     def label_names(self, dataset: Dataset) -> csr_matrix | None:
         """Return the label names as tokens, for a generative method; None without names.
 
-        There is a row per node of the taxonomy, or per label where there is no taxonomy.
+        There is a row per node of the taxonomy, or per label where there is no taxonomy. For
+        records, the rows of `record_texts` that are no nodes follow.
         """
         if not isinstance(self.text, Tokens):
             return None
         if dataset.taxonomy is not None:
-            return self.text.transform_names(written_names(dataset.taxonomy))
+            written = record_texts if self.text.names == "record" else written_names
+            return self.text.transform_names(written(dataset.taxonomy))
         if dataset.label_names is not None:
             return self.text.transform_names(dataset.label_names)
         return None
@@ -201,30 +199,3 @@ def _beside(vectors: csr_matrix, numeric: Features) -> csr_matrix:
         return vectors
     both: csr_matrix = hstack([vectors, csr_matrix(numeric)], format="csr", dtype=np.float32)
     return both
-
-
-def written_names(taxonomy: Taxonomy) -> list[str]:
-    """Return the text that a generative method writes per node, such as `L1: Women's Clothing`.
-
-    It is the level and the node's own name. A name that begins with its parent's, as in
-    `Clothing > Women's Clothing`, loses that part; a node without edges keeps its name.
-    """
-    names, depths = taxonomy.node_names, taxonomy.depths()
-    connected = np.zeros(len(taxonomy), dtype=bool)
-    connected[taxonomy.edges.ravel()] = True
-    own = list(names)
-    for child, parent in taxonomy.edges.tolist():
-        shorter = _without(names[child], names[parent])
-        own[child] = min(own[child], shorter, key=len)
-    return [
-        f"L{depths[node]}: {own[node]}" if connected[node] else names[node]
-        for node in range(len(names))
-    ]
-
-
-def _without(name: str, parent: str) -> str:
-    """Return the name without its parent's and the separator."""
-    if not name.startswith(parent):
-        return name
-    separator = _SEPARATOR.match(name, len(parent))
-    return name[separator.end() :] or name if separator else name

@@ -29,6 +29,7 @@ from labelspace.features.ngrams import checked_texts
 
 SPECIAL = ("<pad>", "</s>", "<unk>")
 PLACE = "{text}"
+WRITTEN = ("levels", "record")  # forms of label names
 _TOKENIZER_FILE = "tokenizer.json"
 _MOST_PATTERNS, _LONGEST = 32, 1000  # regular expressions of a tokenizer; characters of one
 
@@ -46,7 +47,11 @@ class Tokens(TextTransformer):
     source : str, default ""
         "" to train a tokenizer; else a directory with `tokenizer.json`, or a hub name.
     prompt : str, default "{text}"
-        The prompt that `{text}`, the text, is inserted into.
+        The prompt that `{text}`, the text, is inserted into. If both are longer than `max_tokens`,
+        the text is truncated, not the prompt.
+    names : {"levels", "record"}, default "levels"
+        How label names are written: with their level, `L1: Shoes`, or as parts of a record, which
+        names levels and kinds itself (`labelspace.features.label_texts`).
     """
 
     kind: ClassVar[str] = "tokens"
@@ -55,6 +60,7 @@ class Tokens(TextTransformer):
     vocabulary: int = 8000
     source: str = ""
     prompt: str = PLACE
+    names: str = WRITTEN[0]
     _tokenizer: Any = field(init=False, repr=False)  # set by fit
 
     def _check_parameters(self) -> None:
@@ -62,6 +68,8 @@ class Tokens(TextTransformer):
         check_count("vocabulary", self.vocabulary, len(SPECIAL) + 1)
         if PLACE not in self.prompt:
             raise ParameterError(f"prompt={self.prompt!r}: {PLACE} is missing, where the text goes")
+        if self.names not in WRITTEN:
+            raise ParameterError(f"names={self.names!r}: expected one of {', '.join(WRITTEN)}")
 
     @property
     def n_features(self) -> int:
@@ -72,11 +80,14 @@ class Tokens(TextTransformer):
         self._check_parameters()
         listed = checked_texts(texts)
         self._tokenizer = _fetched(self.source) if self.source else self._trained(listed)
+        if self.prompt != PLACE:
+            self._check_room()
         return self
 
     def transform(self, texts: Iterable[str]) -> csr_matrix:
         """Return (n, max_tokens) float32: the tokens of each text within the prompt."""
-        return self._rows([self.prompt.replace(PLACE, text) for text in checked_texts(texts)])
+        listed = checked_texts(texts)
+        return self._rows(listed) if self.prompt == PLACE else self._prompted(listed)
 
     def transform_names(self, names: Iterable[str]) -> csr_matrix:
         """Return the tokens of label names, which have no prompt."""
@@ -100,11 +111,35 @@ class Tokens(TextTransformer):
 
     def _rows(self, texts: Sequence[str]) -> csr_matrix:
         encoded = self._fitted().encode_batch(texts, add_special_tokens=False)
-        ids = [np.array(one.ids[: self.max_tokens], np.float32) + 1 for one in encoded]
-        ends = np.cumsum([0, *map(len, ids)])
-        data = np.concatenate(ids) if ids else np.empty(0, np.float32)
-        columns = np.arange(ends[-1]) - np.repeat(ends[:-1], np.diff(ends))
-        return csr_matrix((data, columns, ends), shape=(len(texts), self.max_tokens))
+        return _as_rows([one.ids[: self.max_tokens] for one in encoded], self.max_tokens)
+
+    def _prompted(self, texts: Sequence[str]) -> csr_matrix:
+        """Return the tokens of texts within the prompt; long texts lose their last tokens."""
+        before, _, after = self.prompt.partition(PLACE)
+        whole = [before + text + after.replace(PLACE, text) for text in texts]
+        rows = []
+        for text, encoded in zip(
+            texts, self._fitted().encode_batch(whole, add_special_tokens=False), strict=True
+        ):
+            spare, limits = len(encoded.ids) - self.max_tokens, (len(before), len(before + text))
+            dropped: set[int] = set()
+            if spare > 0:
+                spans = enumerate(encoded.offsets)
+                inside = [i for i, (a, b) in spans if limits[0] <= a and b <= limits[1]]
+                dropped = set(inside[max(0, len(inside) - spare) :])
+            kept = [token for place, token in enumerate(encoded.ids) if place not in dropped]
+            rows.append(kept[: self.max_tokens])
+        return _as_rows(rows, self.max_tokens)
+
+    def _check_room(self) -> None:
+        """Raise ParameterError if the prompt leaves no room for a text."""
+        alone = self.prompt.replace(PLACE, "")
+        length = len(self._fitted().encode(alone, add_special_tokens=False).ids)
+        if length >= self.max_tokens:
+            raise ParameterError(
+                f"max_tokens={self.max_tokens}: the prompt alone has {length} tokens; "
+                f"expected more, with room for a text"
+            )
 
     def _fitted(self) -> Any:
         try:
@@ -126,6 +161,15 @@ class Tokens(TextTransformer):
         )
         tokenizer.train_from_iterator(texts, trainer)
         return tokenizer
+
+
+def _as_rows(ids: Sequence[Sequence[int]], width: int) -> csr_matrix:
+    """Return sequences of token ids as rows, each id + 1."""
+    rows = [np.array(one, np.float32) + 1 for one in ids]
+    ends = np.cumsum([0, *map(len, rows)])
+    data = np.concatenate(rows) if rows else np.empty(0, np.float32)
+    columns = np.arange(ends[-1]) - np.repeat(ends[:-1], np.diff(ends))
+    return csr_matrix((data, columns, ends), shape=(len(rows), width))
 
 
 def _fetched(source: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +10,8 @@ import numpy as np
 from scipy.sparse import csr_matrix, identity
 
 from labelspace._core.sparse import rows_of
-from labelspace.data.columns import KIND_JOINT
+from labelspace.data.kinds import label_kinds
 from labelspace.data.taxonomy import Taxonomy
-
-MOST_KINDS = 16  # with more prefixes than this, rare ones are taken as parts of names
 
 
 @dataclass(frozen=True)
@@ -56,15 +53,9 @@ class Levels:
         """
         depths = taxonomy.depths()
         n_levels = int(depths.max(initial=0)) + 1
-        of = depths[: len(label_names)].copy()
-        connected = np.zeros(len(taxonomy), dtype=bool)
-        connected[taxonomy.edges.ravel()] = True
-        lone = np.flatnonzero(~connected[: len(label_names)]).tolist()
-        kinds = _kinds([label_names[label] for label in lone])
-        for label in lone:
-            kind, joint, _ = label_names[label].partition(KIND_JOINT)
-            if joint and kind in kinds:
-                of[label] = n_levels + kinds[kind]
+        of = depths[: len(label_names)]
+        kinds, kind_of = label_kinds(taxonomy, label_names)
+        of = np.where(kind_of >= 0, n_levels + kind_of, of)
         names = (*(f"L{level}" for level in range(n_levels)), *kinds)
         return cls(names, of, n_levels, _edge_matrix(taxonomy))
 
@@ -92,19 +83,6 @@ class Levels:
         rows = rows_of(Y)
         places = rows * len(self.names) + self.of[Y.indices]
         return len(np.unique(places)) == len(places)
-
-
-def _kinds(names: Sequence[str]) -> dict[str, int]:
-    """Number the kinds before a colon in the names, in order of appearance.
-
-    Not every colon marks a kind: of many prefixes, only those that many names share count.
-    """
-    split = (name.partition(KIND_JOINT) for name in names)
-    counts = Counter(kind for kind, joint, _ in split if joint)
-    if len(counts) > MOST_KINDS:
-        least = counts.total() / MOST_KINDS
-        counts = Counter({kind: count for kind, count in counts.items() if count > least})
-    return {kind: place for place, kind in enumerate(counts)}
 
 
 def _edge_matrix(taxonomy: Taxonomy) -> csr_matrix:

@@ -45,6 +45,7 @@ from labelspace.methods.parameters import (
     is_auto,
     layers,
     number,
+    numbers,
     plain,
     text,
     unknown_parameter,
@@ -62,7 +63,8 @@ if TYPE_CHECKING:
 
 
 @dataclass_transform(
-    kw_only_default=True, field_specifiers=(integer, number, flag, choice, text, layers, preset)
+    kw_only_default=True,
+    field_specifiers=(integer, number, numbers, flag, choice, text, layers, preset),
 )
 class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base of all methods: fits sparse features to sparse labels and ranks labels.
@@ -671,10 +673,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
 
 def _normal(parameter: Parameter, value: Any) -> Any:
-    """Return a value as methods read it: Python's numbers, and layers as a tuple, () for none."""
+    """Return a value as methods read it: Python's numbers, in tuples; no layers are ()."""
     if parameter.kind == "layers" and not isinstance(value, str):
         return tuple(plain(value or ()))
-    return plain(value)
+    return _as_tuple(plain(value))
 
 
 def _as_tuple(value: Any) -> Any:

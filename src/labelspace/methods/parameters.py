@@ -27,7 +27,7 @@ import numpy as np
 from labelspace._core.suggest import unknown
 from labelspace.errors import ParameterError
 
-Kind = Literal["integer", "number", "flag", "choice", "layers", "text"]
+Kind = Literal["integer", "number", "numbers", "flag", "choice", "layers", "text"]
 Group = Literal["usual", "paper", "expert"]
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
@@ -45,14 +45,14 @@ class Parameter:
 
     Attributes
     ----------
-    kind : {"integer", "number", "flag", "choice", "layers", "text"}
+    kind : {"integer", "number", "numbers", "flag", "choice", "layers", "text"}
     help : str
         One sentence on what the parameter does.
     default : Any
     group : {"usual", "paper", "expert"}
         Who sets it; see `GROUPS`.
     low, high : float or None
-        Inclusive limits of a number.
+        Inclusive limits of a number, or of each of several.
     options : tuple of str
         Allowed values of a choice.
     auto : str or None
@@ -86,7 +86,8 @@ class Parameter:
         elif self.kind == "text":
             allowed = "a text"
         else:
-            allowed = "an integer" if self.kind == "integer" else "a number"
+            some = {"integer": "an integer", "number": "a number", "numbers": "numbers in a list"}
+            allowed = some[self.kind]
             if self.low is not None and self.high is not None:
                 allowed += f" from {self.low:g} to {self.high:g}"
             elif self.low is not None:
@@ -138,6 +139,8 @@ class Parameter:
             return words.get(text.lower(), text)
         if self.kind == "layers":
             return tuple(int(width) for width in text.split(",") if width)
+        if self.kind == "numbers":
+            return tuple(float(part) for part in text.split(","))
         return text
 
     def _allows(self, value: Any) -> bool:
@@ -155,8 +158,13 @@ class Parameter:
             return isinstance(value, tuple | list) and all(
                 _is_integer(width) and width > 0 for width in value
             )
-        if self.kind == "integer" and not _is_integer(value):
-            return False
+        if self.kind == "numbers":
+            some = isinstance(value, tuple | list) and len(value) > 0
+            return some and all(self._in_range(part) for part in value)
+        return (self.kind != "integer" or _is_integer(value)) and self._in_range(value)
+
+    def _in_range(self, value: Any) -> bool:
+        """Return whether it is a finite number within the limits."""
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
@@ -249,6 +257,19 @@ def choice(
 def text(help: str, *, default: Any, group: Group = "expert", auto: str | None = None) -> Any:
     """Declare a text."""
     return Parameter("text", help, default, group, auto=auto)
+
+
+def numbers(
+    help: str,
+    *,
+    default: Any,
+    group: Group = "expert",
+    low: float | None = None,
+    high: float | None = None,
+    none: str | None = None,
+) -> Any:
+    """Declare several numbers, one after another."""
+    return Parameter("numbers", help, default, group, low, high, none=none)
 
 
 def layers(

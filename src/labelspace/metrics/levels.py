@@ -2,7 +2,8 @@
 
 The ranking is cut to the predicted labels. Each level is then evaluated on its own, with the labels
 of few training examples apart from the others. No label on a level ("NA") never counts as correct:
-it is counted and reported separately. docs/metrics.md defines everything.
+it is counted and reported separately, and as a label in figures of their own ("with NA"), as other
+work does. docs/metrics.md defines everything.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.sparse import checked_labels, rows_of
 from labelspace.errors import InputError
@@ -66,6 +67,29 @@ def evaluate_levels(
         chosen = above_threshold(ranking, threshold, len(levels.of))
     return {
         "chosen": "likeliest path" if single_path else f"score of at least {threshold:g}",
+        **evaluate_sets(chosen, truth, counts, levels),
+    }
+
+
+def evaluate_sets(
+    chosen: csr_matrix, Y_test: Any, counts: np.ndarray, levels: Levels
+) -> dict[str, Any]:
+    """Return the metrics of `evaluate_levels` for given sets of labels.
+
+    Parameters
+    ----------
+    chosen : csr_matrix of shape (n, labels)
+        1 for each predicted label.
+    Y_test, counts, levels
+        As in `evaluate_levels`.
+
+    Returns
+    -------
+    dict
+        With "exact path", "hierarchical" and, by name of the level, "levels".
+    """
+    truth = checked_labels(Y_test, Y_test.shape[0])
+    return {
         **path_figures(chosen, truth, levels),
         "levels": level_figures(chosen, truth, counts, levels),
     }
@@ -121,7 +145,10 @@ def path_figures(chosen: csr_matrix, truth: csr_matrix, levels: Levels) -> dict[
 def level_figures(
     chosen: csr_matrix, truth: csr_matrix, counts: np.ndarray, levels: Levels
 ) -> dict[str, dict[str, Any]]:
-    """Return, by level, the metrics of all its labels, of tail and head labels, and of NA."""
+    """Return, by level, the metrics of all its labels, of tail and head labels, and of NA.
+
+    Tail labels have at most MOST_TAIL_SAMPLES training examples.
+    """
     samples = np.zeros(len(levels.of), np.int64)
     samples[: len(counts)] = counts[: len(samples)]
     is_tail = samples <= MOST_TAIL_SAMPLES
@@ -132,6 +159,7 @@ def level_figures(
         found[name] = {
             **set_figures(*parts),
             "NA": na_figures(*parts),
+            "with NA": figures_with_na(*parts),
             "tail": set_figures(*(_among(matrix, is_tail) for matrix in parts)),
             "head": set_figures(*(_among(matrix, ~is_tail) for matrix in parts)),
         }
@@ -173,6 +201,19 @@ def na_figures(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]
         "kept empty": _share((without & nothing).sum(), without.sum()),
         "missed": _share((~without & nothing).sum(), (~without).sum()),
     }
+
+
+def figures_with_na(chosen: csr_matrix, truth: csr_matrix) -> dict[str, float | None]:
+    """Return micro- and macro-F1 where no label counts as one more label, NA.
+
+    On a level that few examples have, most of it is the success of predicting nothing.
+    """
+    extended = [
+        hstack([matrix, csr_matrix((np.diff(matrix.indptr) == 0)[:, None])], format="csr")
+        for matrix in (chosen, truth)
+    ]
+    found = set_figures(*extended)
+    return {name: found[name] for name in ("micro-F1", "macro-F1")}
 
 
 def _accuracy(chosen: csr_matrix, truth: csr_matrix) -> float | None:

@@ -142,6 +142,21 @@ def evaluate(
     return result
 
 
+def hits(ranking: RankedLabels, Y_test: Any) -> np.ndarray:
+    """Return which places of a ranking hold a true label, (n, k)."""
+    return _Case.of(ranking, Y_test).hits
+
+
+def precisions(hits: np.ndarray, k: int) -> np.ndarray:
+    """Return the precision at k of each example, from 0 to 1."""
+    return np.asarray(hits[:, :k].sum(axis=1) / k)
+
+
+def ndcgs(hits: np.ndarray, n_true: np.ndarray, k: int) -> np.ndarray:
+    """Return nDCG at k of each example, from 0 to 1; `n_true` are its numbers of true labels."""
+    return np.asarray(_discounted(hits[:, :k]) / _ideal(n_true, k))
+
+
 @dataclass(frozen=True)
 class _Case:
     """A ranking and the truth: labels, scores and hits (n, k), truth CSR (n, labels)."""
@@ -182,8 +197,6 @@ class _Case:
     def at_ks(self, ks: Sequence[int], weights: np.ndarray | None) -> dict[str, float]:
         """Return the metrics at each k; the propensity-scored ones if labels have weights."""
         n_true = np.diff(self.truth.indptr)
-        discounts = 1.0 / np.log2(np.arange(2, max(ks) + 2))
-        ideal = np.concatenate(([np.inf], np.cumsum(discounts)))  # no true labels: nDCG is 0
         n_occurring = _n_distinct(self.truth.indices)
         scores: dict[str, dict[int, Any]] = {
             name: {} for name in ("P", "nDCG", "recall", "coverage", "PSP", "PSnDCG")
@@ -194,16 +207,15 @@ class _Case:
         for k in ks:
             hits = self.hits[:, :k]
             found = hits.sum(axis=1)
-            norm = ideal[np.minimum(n_true, k)]
-            scores["P"][k] = np.mean(found / k)
-            scores["nDCG"][k] = np.mean(_discounted(hits, discounts) / norm)
+            scores["P"][k] = np.mean(precisions(hits, k))
+            scores["nDCG"][k] = np.mean(ndcgs(hits, n_true, k))
             scores["recall"][k] = np.mean(found / np.maximum(n_true, 1))
             scores["coverage"][k] = _n_distinct(self.labels[:, :k][hits]) / n_occurring
             if weights is not None:
-                got, best = gains[:, :k], best_gains[:, :k]
+                got, best, ideal = gains[:, :k], best_gains[:, :k], _ideal(n_true, k)
                 scores["PSP"][k] = got.sum() / best.sum()
-                scores["PSnDCG"][k] = np.sum(_discounted(got, discounts) / norm) / np.sum(
-                    _discounted(best, discounts) / norm
+                scores["PSnDCG"][k] = np.sum(_discounted(got) / ideal) / np.sum(
+                    _discounted(best) / ideal
                 )
         return {
             f"{name}@{k}": 100.0 * float(value)
@@ -249,9 +261,19 @@ def _best_weights(truth: csr_matrix, weights: np.ndarray, k: int) -> np.ndarray:
     return best
 
 
-def _discounted(gains: np.ndarray, discounts: np.ndarray) -> np.ndarray:
+def _discounts(k: int) -> np.ndarray:
+    return np.asarray(1.0 / np.log2(np.arange(2, k + 2)))
+
+
+def _discounted(gains: np.ndarray) -> np.ndarray:
     """Return each row's sum of gains, discounted by rank."""
-    return np.asarray(gains @ discounts[: gains.shape[1]])
+    return np.asarray(gains @ _discounts(gains.shape[1]))
+
+
+def _ideal(n_true: np.ndarray, k: int) -> np.ndarray:
+    """Return the best DCG at k of rows with so many true labels; infinite for none, nDCG is 0."""
+    best = np.concatenate(([np.inf], np.cumsum(_discounts(k))))
+    return np.asarray(best[np.minimum(n_true, k)])
 
 
 def _n_distinct(labels: np.ndarray) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from labelspace._core.sparse import digest
 from labelspace._version import __version__
-from labelspace.comparison.finished_runs import FinishedRuns, finished_runs
+from labelspace.comparison.finished_runs import FinishedRuns, Words, finished_runs
 from labelspace.components.holdout import split_rows
 from labelspace.engine import Engine, LocalEngine
 from labelspace.errors import ParameterError, TrainingError
@@ -29,6 +29,7 @@ from labelspace.reproductions.results import Results, Row, is_number, paper_figu
 from labelspace.reproductions.samples import check_at_hand, is_at_hand, read_sample
 
 RUNS = "runs.jsonl"
+WORDS = Words("reproduction", "--out", "delete the file to begin anew")
 FAILED = "failed"  # in place of figures: why the training failed
 HELD_OUT = 0.1  # share of the training examples on which settings are compared
 _CUT_SEED = 1  # other rows than those that a method holds out itself
@@ -118,7 +119,7 @@ def reproduce(
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     count = seeds or (1 if quick else experiment.seeds)
-    with finished_runs(path, {"experiment": name}, (), resume=True) as kept:
+    with finished_runs(path, {"experiment": name}, (), resume=True, words=WORDS) as kept:
         runner = _Runner(experiment, quick, folder, kept, engine or LocalEngine(1), on_run)
         rows = runner.rows(trials, count)
     replaced = sorted({each for each in names if not is_at_hand(each, folder)})
@@ -148,7 +149,9 @@ class _Runner:
             for setting in trial.grid
         ]
         scores = self._run(tuning, trials)
-        rows, tests = [], []
+        rows: list[Row] = []
+        tests: list[Task] = []
+        of_trial: dict[int, Row] = {}
         for number, trial in trials.items():
             own = [
                 (task.setting, float(figures.get(self.experiment.metric, -math.inf)))
@@ -157,11 +160,13 @@ class _Runner:
             ]
             chosen = max(own, key=lambda each: each[1])[0] if own else {}
             key = {"data": trial.data.name, **trial.row}
-            row = Row(key, trial.method, {**trial.params, **chosen}, chosen, own)
+            params = {**trial.params, **chosen, **trial.final}
+            row = Row(key, trial.method, params, chosen, own)
             row.paper = paper_figures(self.experiment.expected, key)
-            rows.append(row)
+            same = next((each for each in rows if each == row), None)  # on another split
+            of_trial[number] = same or row
+            rows += [] if same else [row]
             tests += [self._task(number, chosen, seed) for seed in range(trial.seeds or seeds)]
-        of_trial = dict(zip(trials, rows, strict=True))
         for task, figures in zip(tests, self._run(tests, trials), strict=True):
             of_trial[task.trial].runs.append(figures)
         return rows
@@ -244,7 +249,7 @@ def held_out(split: Split) -> Split:
 
 
 def _method(task: Task, trial: Trial) -> Method:
-    params = {**trial.params, **task.setting}
+    params = {**trial.params, **task.setting, **({} if task.tuning else trial.final)}
     module, _, name = trial.method.rpartition(":")
     cls: type[Method] = getattr(import_module(module), name) if module else method_class(name)
     return cls.create(**params, seed=task.seed)

@@ -11,7 +11,7 @@ from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import CheckpointError, InputError, MissingExtraError, ParameterError
 from labelspace.features.pipeline import written_names
 from labelspace.features.tokens import Tokens
-from labelspace.methods.seq2seq.beam_search import INVALID, Decoder, next_log_probabilities
+from labelspace.methods.seq2seq.beam_search import Decoder, next_log_probabilities
 from labelspace.methods.seq2seq.method import Seq2Seq
 from labelspace.methods.seq2seq.model import (
     BagOfTokens,
@@ -175,17 +175,23 @@ def test_outputs_are_the_paths_of_most_specific_labels():
     outputs, indicator, n_tokens = plan_outputs(Y, taxonomy, None, 10, short=False)
     # a/b, a/b/c and x are outputs; a alone never is.
     assert indicator.toarray().tolist() == [[1, 0, 1], [0, 1, 0], [0, 1, 0], [0, 0, 0]]
-    assert [len(path) for path in outputs.trie.paths] == [3, 4, 2]
+    assert [len(path) for path in outputs.parts[0].trie.paths] == [3, 4, 2]
     assert n_tokens == 14
     # One of the two examples of a/b/c has the label a.
-    assert outputs.label_shares.toarray().tolist() == [[1, 1, 0, 0], [0.5, 1, 1, 0], [0, 0, 0, 1]]
+    assert outputs.parts[0].label_shares.toarray().tolist() == [
+        [1, 1, 0, 0],
+        [0.5, 1, 1, 0],
+        [0, 0, 0, 1],
+    ]
 
 
 def test_labels_with_equal_names_get_a_token_of_their_own():
     Y = csr_matrix(np.eye(3, dtype=np.float32))
     names = csr_matrix(np.array([[5, 6], [5, 6], [0, 0]], np.float32))
     outputs, _, n_tokens = plan_outputs(Y, None, names, 10, short=False)
-    sequences = [outputs.trie.tokens[path].tolist() for path in outputs.trie.paths]
+    sequences = [
+        outputs.parts[0].trie.tokens[path].tolist() for path in outputs.parts[0].trie.paths
+    ]
     assert sequences == [[4, 5, END], [10, END], [11, END]]
     assert n_tokens == 12
 
@@ -200,7 +206,7 @@ def test_data_without_labels_are_an_error():
 
 def log_probability(model, X_row, output):
     """Return log p of an output by teacher forcing, without cache or beams."""
-    trie, t5 = model.outputs_.trie, model.decoder_.model
+    trie, t5 = model.outputs_.chain.tries[0], model.decoder_.model
     path = trie.paths[output]
     ids, mask = model.input_tokens_(X_row)
     before = torch.tensor([[0, *trie.tokens[path[:-1]].tolist()]])
@@ -218,11 +224,11 @@ def log_probability(model, X_row, output):
 def test_beam_search_of_full_width_scores_every_output(decoding):
     model, X, _, _ = trained(decoding, epochs=1, beams=50)
     model.predict(X[:1], 1)
-    n_outputs = len(model.outputs_.trie.paths)
+    n_outputs = len(model.outputs_.chain.tries[0].paths)
     beams = model.decoder_.generate(*model.input_tokens_(X[:3]))
     assert len(beams.score) == 3 * n_outputs
     found = np.zeros((3, n_outputs))
-    found[beams.example, model.outputs_.trie.outputs[beams.state]] = beams.score
+    found[beams.example, model.outputs_.chain.tries[0].outputs[beams.state]] = beams.score
     expected = [[log_probability(model, X[i], o) for o in range(n_outputs)] for i in range(3)]
     np.testing.assert_allclose(found, expected, atol=1e-9)
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1.0)
@@ -230,11 +236,11 @@ def test_beam_search_of_full_width_scores_every_output(decoding):
 
 def test_a_narrow_beam_has_valid_outputs_with_the_same_probabilities(short):
     model, X, _, _ = short
-    narrow = Decoder(model._decoder().model, model.outputs_.trie, 2, False)
-    wide = Decoder(narrow.model, model.outputs_.trie, 50, False)
+    narrow = Decoder(model._decoder().model, model.outputs_.chain, 2)
+    wide = Decoder(narrow.model, model.outputs_.chain, 50)
     few, all_ = narrow.generate(*model.input_tokens_(X)), wide.generate(*model.input_tokens_(X))
     assert (np.bincount(few.example, minlength=X.shape[0]) == 2).all()
-    assert (model.outputs_.trie.outputs[few.state] >= 0).all()
+    assert (model.outputs_.chain.tries[0].outputs[few.state] >= 0).all()
     known = {(e, s): p for e, s, p in zip(all_.example, all_.state, all_.score, strict=True)}
     for e, s, p in zip(few.example, few.state, few.score, strict=True):
         assert known[e, s] == pytest.approx(p, abs=1e-9)
@@ -247,7 +253,7 @@ def test_the_loss_is_the_mean_negative_log_likelihood(short):
     model.predict(X[:1], 1)
     indicator = plan_outputs(Y, taxonomy, None, 500, short=True)[1]
     rows = np.array([3, 8, 5])
-    loss = SequenceObjective(model, X, indicator)(Batch(rows, np.random.default_rng(0)))
+    loss = SequenceObjective(model, X, [indicator])(Batch(rows, np.random.default_rng(0)))
     expected = np.mean(
         [np.mean([log_probability(model, X[r], o) for o in indicator[r].indices]) for r in rows]
     )
@@ -269,8 +275,7 @@ def test_free_decoding_counts_invalid_outputs():
     model, X, _, _ = trained("free", epochs=1)
     assert 0.0 < model.metadata()["decoding"]["invalid_share"] <= 1.0  # after one epoch
     beams = model._decoder().generate(*model.input_tokens_(X[:10]))
-    valid = beams.state != INVALID
-    assert (model.outputs_.trie.outputs[beams.state[valid]] >= 0).all()
+    assert (model.outputs_.chain.outputs[beams.state[beams.valid]] >= 0).all()
     model.predict(X[:10], 3)
 
 

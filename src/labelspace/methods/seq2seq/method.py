@@ -1,12 +1,12 @@
 """Seq2Seq: a T5 that generates the path of a label, after Pathak (2024).
 
-An output is a path, level by level, as tokens (`outputs.py`). Its probability is the product over
-its tokens of
+An output is a path, level by level, as tokens (`outputs.py`), or a record of the brand and the path
+(`records.py`). Its probability is the product over its tokens of
 
-    p(token | text, previous tokens)    normalised over the tokens that continue a valid path
+    p(token | text, previous tokens)    normalised over the tokens that continue a valid output
 
 and the probability of a label is the sum over the outputs that contain it, as far as beam search
-through the trie of valid paths finds them (`beam_search.py`, `trie.py`). An example with several
+through the trie of valid outputs finds them (`beam_search.py`, `trie.py`). An example with several
 paths is trained on each of them (`objective.py`).
 
 The T5 is stacked with linear classifiers on the same tokens without their order
@@ -16,7 +16,7 @@ The T5 is stacked with linear classifiers on the same tokens without their order
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -55,9 +55,10 @@ from labelspace.methods.parameters import (
     number,
     text,
 )
+from labelspace.methods.presets import preset
 from labelspace.methods.registry import method_class
-from labelspace.methods.seq2seq.beam_search import INVALID, Decoder
-from labelspace.methods.seq2seq.defaults import resolve
+from labelspace.methods.seq2seq.beam_search import NOT_REACHED, Beams, Decoder
+from labelspace.methods.seq2seq.defaults import SMALL, resolve
 from labelspace.methods.seq2seq.model import (
     BagOfTokens,
     InputTokens,
@@ -69,6 +70,8 @@ from labelspace.methods.seq2seq.model import (
 )
 from labelspace.methods.seq2seq.objective import SequenceObjective
 from labelspace.methods.seq2seq.outputs import Outputs, plan_outputs
+from labelspace.methods.seq2seq.presets import PAPER
+from labelspace.methods.seq2seq.records import plan_records
 from labelspace.metrics.ranking import measure
 from labelspace.nn.optimisers import TorchOptimiser
 from labelspace.nn.trainer import Trainer, TrainingTask
@@ -82,7 +85,6 @@ if TYPE_CHECKING:
     from labelspace.features.tokens import Tokens
     from labelspace.runs.callbacks import Callback
 
-SMALL = "small"  # the value of `model` for a new T5
 MAX_FLOAT64_WEIGHTS = 20_000_000  # weights up to which prediction on a CPU is in float64
 PREDICTED_AT_A_TIME = 32  # examples per beam search, to bound the memory
 MAX_SCORED = 500  # examples of the hold-out that are scored after each epoch
@@ -151,12 +153,21 @@ class Seq2Seq(Method):
     vocabulary: int = integer(
         "Size of the vocabulary of a tokenizer trained on the texts.", default=8000, low=100
     )
+    preset: str | None = preset(paper=PAPER)
     prompt: str = text(
         "Template of the input, with {text} for the text.", default="{text}", group="paper"
     )
+    format: str = choice(
+        "Outputs of an example: paths, one per path and per label outside of the taxonomy; record, "
+        "one with all of them, and NA for each level and kind that it has no label of.",
+        "paths",
+        "record",
+        default="paths",
+        group="paper",
+    )
     decoding: str = choice(
         "Tokens to generate: short, only those with an alternative; whole, all tokens of a valid "
-        "path; free, all tokens and not restricted to valid paths.",
+        "output; free, all tokens and not restricted to valid outputs.",
         "short",
         "whole",
         "free",
@@ -169,7 +180,13 @@ class Seq2Seq(Method):
     )
     epochs: int = having(EPOCHS, default=20)
     batch_size: int | Auto = BATCH_SIZE
-    lr: float = number("Learning rate of AdamW.", default=0.002, group="usual", low=0.0)
+    lr: float | Auto = number(
+        "Learning rate of AdamW.",
+        default=AUTO,
+        group="usual",
+        low=0.0,
+        auto="0.002 for a new T5, 0.0003 for a pretrained one",
+    )
     patience: int = having(PATIENCE, default=3)
     validation: float | Auto = VALIDATION
     metric: str = METRIC
@@ -192,6 +209,7 @@ class Seq2Seq(Method):
             vocabulary=self.vocabulary,
             source="" if self.model == SMALL else self.model,
             prompt=self.prompt,
+            names="record" if self.format == "record" else "levels",
         )
 
     def fit(
@@ -218,7 +236,8 @@ class Seq2Seq(Method):
         callbacks : sequence of Callback
         label_names : sparse matrix of shape (nodes of the taxonomy or labels, positions), optional
             Token ids + 1 of the name of each node, as `Tokens.transform_names` returns them;
-            without it each node has a token of its own.
+            without it each node has a token of its own. For records, those of
+            `labelspace.features.label_texts.record_texts`.
 
         Returns
         -------
@@ -241,15 +260,13 @@ class Seq2Seq(Method):
         first_own = self.input_tokens_.vocabulary
         if self.params_.model != SMALL:
             first_own = max(first_own, vocabulary_of(self.params_.model))
-        self.outputs_, output_indicator, n_tokens = plan_outputs(
-            Y, data.taxonomy, names, first_own, short=self.params_.decoding == "short"
-        )
+        self.outputs_, indicators, n_tokens = self._plan(Y, data.taxonomy, names, first_own)
         self.calibration_, self.invalid_share_ = Calibration(eps=EPS), 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.params_.seed)
-            self.t5_ = self._initial_t5(n_tokens, first_own).to(self._device())
+            self.t5_ = self._initial_t5(n_tokens).to(self._device())
         self.decoder_: Decoder | None = None
-        self._train(X, output_indicator, Y, valid, data)
+        self._train(X, indicators, Y, valid, data)
         self.t5_.eval()
         self.companion_: LinearCompanion | None = None
         if valid is not None:
@@ -266,10 +283,24 @@ class Seq2Seq(Method):
                     callbacks=listeners(data.callbacks, "linear_tree"),
                 )
 
-    def _initial_t5(self, n_tokens: int, first_own: int) -> Any:
+    def _plan(
+        self, Y: csr_matrix, taxonomy: Taxonomy | None, names: csr_matrix | None, first_own: int
+    ) -> tuple[Outputs, list[csr_matrix], int]:
+        """Return the outputs, those of each example by part, and the number of tokens."""
+        short, free = (self.params_.decoding == kind for kind in ("short", "free"))
+        if self.params_.format == "record":
+            # A new T5 knows no words: there, a field's name would only be a longer sequence.
+            own = self.params_.model == SMALL
+            return plan_records(
+                Y, taxonomy, names, first_own, short=short, free=free, own_fields=own
+            )
+        found = plan_outputs(Y, taxonomy, names, first_own, short=short, free=free)
+        return found[0], [found[1]], found[2]
+
+    def _initial_t5(self, n_tokens: int) -> Any:
         """Return the T5 to train: a new or a pretrained one."""
         if self.params_.model != SMALL:
-            return pretrained_t5(self.params_.model, n_tokens, first_own)
+            return pretrained_t5(self.params_.model, n_tokens)
         return small_t5(
             n_tokens,
             width=self.params_.width,
@@ -281,7 +312,7 @@ class Seq2Seq(Method):
     def _train(
         self,
         X: csr_matrix,
-        output_indicator: csr_matrix,
+        indicators: Sequence[csr_matrix],
         Y: csr_matrix,
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
@@ -302,7 +333,7 @@ class Seq2Seq(Method):
         counts = LabelCounts.of(Y)
         score = None if valid is None else lambda: self._score(*valid, counts)
         watch(data.callbacks, self._rank_generated, (X, Y), valid, most=MAX_SCORED)
-        objective = SequenceObjective(self, X, output_indicator)
+        objective = SequenceObjective(self, X, indicators)
         task = TrainingTask(dict(self.t5_.named_parameters()), objective, adam, score)
         self.history_ = trainer.run(task, X.shape[0])
 
@@ -321,27 +352,77 @@ class Seq2Seq(Method):
         if small and model.shared.weight.device.type == "cpu":
             # Rounding in float32 depends on the batch; with float64 the scores do not.
             model = model.double()
-        return Decoder(
-            model, self.outputs_.trie, self.params_.beams, self.params_.decoding == "free"
-        )
+        stops = [part.stop for part in self.outputs_.parts]
+        free = self.params_.decoding == "free"
+        return Decoder(model, self.outputs_.chain, self.params_.beams, stops if free else None)
 
     def _label_probabilities(self, decoder: Decoder, X: csr_matrix) -> tuple[csr_matrix, float]:
         """Return uncalibrated probabilities of labels, and the share of invalid first outputs."""
-        outputs, invalid = self.outputs_, 0
-        n_outputs, n_labels = outputs.label_shares.shape
-        parts = [csr_matrix((0, n_labels), dtype=np.float32)]
-        for start in range(0, X.shape[0], PREDICTED_AT_A_TIME):
-            block = X[start : start + PREDICTED_AT_A_TIME]
-            beams = decoder.generate(*self.input_tokens_(block))
+        parts = [csr_matrix((0, self.outputs_.n_labels), dtype=np.float32)]
+        invalid = 0
+        for beams, n in self._generated(decoder, X):
             first = beams.take(beams.best(1))
             # An example without a finished output has no valid one either.
-            invalid += block.shape[0] - int(np.count_nonzero(first.state != INVALID))
-            beams = beams.take(np.flatnonzero(beams.state != INVALID))
-            found = outputs.trie.outputs[beams.state]
-            shape = (block.shape[0], n_outputs)
-            p = csr_matrix((np.exp(beams.score), (beams.example, found)), shape=shape)
-            parts.append(csr_matrix(p @ outputs.label_shares, dtype=np.float32))
+            invalid += n - int(np.count_nonzero(first.valid))
+            parts.append(self._labels_of(beams, np.exp(beams.score), n))
         return vstack(parts, format="csr"), invalid / max(1, X.shape[0])
+
+    def _generated(self, decoder: Decoder, X: csr_matrix) -> Iterator[tuple[Beams, int]]:
+        """Yield the finished beams of a block of examples, and the number of these."""
+        for start in range(0, X.shape[0], PREDICTED_AT_A_TIME):
+            block = X[start : start + PREDICTED_AT_A_TIME]
+            yield decoder.generate(*self.input_tokens_(block)), block.shape[0]
+
+    def _labels_of(self, beams: Beams, values: np.ndarray, n: int) -> csr_matrix:
+        """Return the sum over an example's beams of a value for each of their labels."""
+        chain = self.outputs_.chain
+        found = csr_matrix((n, self.outputs_.n_labels), dtype=np.float32)
+        for place, part in enumerate(self.outputs_.parts):
+            state = beams.reached[:, place]
+            ended = state != NOT_REACHED
+            if part.state_labels is None:
+                rows, labels = chain.outputs[state[ended]], part.label_shares
+            else:
+                rows, labels = state[ended] - chain.roots[place], part.state_labels
+            shape = (n, labels.shape[0])
+            p = csr_matrix((values[ended], (beams.example[ended], rows)), shape=shape)
+            of_part = csr_matrix(p @ labels, dtype=np.float32)
+            found = of_part if place == 0 else csr_matrix(found + of_part)
+        return found
+
+    def generate(self, X: Any) -> tuple[csr_matrix, np.ndarray]:
+        """Return the labels of the most probable output of each row.
+
+        Unlike `predict`, this is what the T5 writes, without other outputs, calibration and linear
+        classifiers.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, features)
+
+        Returns
+        -------
+        labels : csr_matrix of shape (n, labels)
+            1 for each label that the output names. An output that is not valid has the labels of
+            its valid fields.
+        valid : ndarray of shape (n,)
+            Whether the output is valid; False if there is none.
+        """
+        self._check_fitted()
+        X = as_csr(checked_features(X, self.n_features_in_))
+        if self.decoder_ is None:
+            self.decoder_ = self._decoder()
+        parts, valid = [csr_matrix((0, self.n_labels_), dtype=np.float32)], [np.empty(0, bool)]
+        for beams, n in self._generated(self.decoder_, X):
+            first = beams.take(beams.best(1))
+            named = self._labels_of(first, np.ones(len(first.score)), n)
+            named.data = np.round(named.data)  # ancestors that half of the examples have
+            named.eliminate_zeros()
+            parts.append(named)
+            of_block = np.zeros(n, bool)
+            of_block[first.example] = first.valid
+            valid.append(of_block)
+        return vstack(parts, format="csr"), np.concatenate(valid)
 
     def _score(self, X: csr_matrix, Y: csr_matrix, counts: LabelCounts) -> float:
         """Return the validation score of the current T5."""
@@ -375,11 +456,10 @@ class Seq2Seq(Method):
 
     def metadata(self) -> dict[str, Any]:
         """Return the size of the T5 and of its outputs, and the share of invalid first outputs."""
-        paths = self.outputs_.trie.paths
         decoding = {
             "weights": sum(weights.numel() for weights in self.t5_.parameters()),
-            "outputs": len(paths),
-            "max_length": max(len(path) for path in paths),
+            "outputs": len(self.outputs_),
+            "max_length": self.outputs_.chain.max_length,
             "invalid_share": self.invalid_share_,
         }
         return {"decoding": decoding}
@@ -427,6 +507,8 @@ class Seq2Seq(Method):
         tokens = shape.features + shape.labels + params["vocabulary"]
         states = batch * params["max_tokens"] * width * params["layers"]
         scores = batch * params["max_outputs"] * min(tokens, shape.labels + 1000)
+        if params["decoding"] == "free":  # scores of all tokens at about 32 places of an output
+            scores = batch * params["max_outputs"] * 32 * params["vocabulary"]
         needs = {}
         if params["linear_tree"]:
             needs["linear classifiers"] = companion_bytes(method_class(TREE_METHOD), shape)

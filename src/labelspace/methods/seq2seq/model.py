@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
+from labelspace._core.checks import expect
 from labelspace._core.sparse import rows_of
 from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.transformer_settings import built, known_settings
@@ -20,6 +22,7 @@ from labelspace.methods.seq2seq.outputs import END, PAD, UNKNOWN
 
 _CONFIG = "config"
 _WEIGHTS = "t5."
+_HEAD = "lm_head.weight"
 
 
 @dataclass(frozen=True)
@@ -126,31 +129,95 @@ def small_t5(n_tokens: int, *, width: int, layers: int, heads: int, dropout: flo
     return _transformers().T5ForConditionalGeneration(config)
 
 
-def pretrained_t5(source: str, n_tokens: int, first_own: int) -> Any:
-    """Return a pretrained T5 from a directory or the hub, with further tokens for labels."""
-    try:
-        model = _transformers().T5ForConditionalGeneration.from_pretrained(
-            source, use_safetensors=True
-        )
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"no T5 model in {source!r}: {error}; give a directory with config.json and "
-            "model.safetensors, or a hub name"
-        ) from None
-    if n_tokens > max(first_own, model.config.vocab_size):
+def pretrained_t5(source: str, n_tokens: int) -> Any:
+    """Return a pretrained T5 from a directory or the hub, with further tokens for labels.
+
+    Of a directory, only `config.json` and weights in safetensors are read, and the weights only if
+    they are of the sizes that the configuration states.
+    """
+    if Path(source).is_dir():
+        model = _from_directory(Path(source))
+    else:
+        try:
+            model = _transformers().T5ForConditionalGeneration.from_pretrained(
+                source, use_safetensors=True, trust_remote_code=False
+            )
+        except (OSError, ValueError) as error:
+            raise _no_model(source, error) from None
+    if n_tokens > model.config.vocab_size:
         model.resize_token_embeddings(n_tokens, mean_resizing=False)
     return model
 
 
 def vocabulary_of(source: str) -> int:
     """Return the size of the vocabulary of a pretrained T5."""
+    if Path(source).is_dir():
+        return int(_config_of(Path(source)).vocab_size)
     try:
         return int(_transformers().T5Config.from_pretrained(source).vocab_size)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"no T5 model in {source!r}: {error}; give a directory with config.json and "
-            "model.safetensors, or a hub name"
-        ) from None
+        raise _no_model(source, error) from None
+
+
+def _no_model(source: str, reason: object) -> InputError:
+    return InputError(
+        f"no T5 model in {source!r}: {reason}; give a directory with config.json, "
+        "model.safetensors and tokenizer.json, or a hub name"
+    )
+
+
+def _config_of(place: Path) -> Any:
+    """Return the configuration of a T5 in a directory: known settings alone."""
+    try:
+        given = json.loads((place / "config.json").read_bytes())
+    except FileNotFoundError:
+        raise _no_model(str(place), "it has no config.json") from None
+    except (OSError, ValueError) as error:
+        raise _no_model(str(place), f"config.json cannot be read: {error}") from None
+    kind = given.get("model_type") if isinstance(given, dict) else None
+    if kind != "t5":
+        raise _no_model(str(place), f"config.json is of a model of kind {kind!r}, not 't5'")
+    try:
+        return _transformers().T5Config(**known_settings(given))
+    except Exception as error:  # the library raises errors of many classes
+        raise _no_model(str(place), f"config.json is refused: {error}") from None
+
+
+def _from_directory(place: Path) -> Any:
+    """Return the T5 in a directory, in float32."""
+    config = _config_of(place)
+    files = sorted(place.glob("*.safetensors"))
+    if not files:
+        pickled = any(place.glob("*.bin")) or any(place.glob("*.pt"))
+        why = "its weights are pickled, and reading them could run code: save them as safetensors"
+        raise _no_model(str(place), why if pickled else "it has no weights in safetensors")
+    library = _transformers()
+    try:
+        shapes = {name: shape for file in files for name, shape in _shapes(file).items()}
+        with torch.device("meta"):  # sizes in a file may ask for more memory than there is
+            wanted = library.T5ForConditionalGeneration(config).named_parameters()
+        for name, weights in wanted:
+            if shapes.get(name) != tuple(weights.shape):
+                raise ValueError(
+                    f"config.json expects {name} of shape {tuple(weights.shape)}, the weights have "
+                    f"{shapes.get(name, 'none')}"
+                )
+        return library.T5ForConditionalGeneration.from_pretrained(
+            str(place),
+            config=config,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            dtype=torch.float32,
+        )
+    except Exception as error:  # the libraries raise errors of many classes
+        raise _no_model(str(place), error) from None
+
+
+def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays of a safetensors file, from its header."""
+    with import_module("safetensors").safe_open(str(file), "pt") as opened:
+        return {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118  # no mapping
 
 
 def t5_arrays(model: Any) -> dict[str, np.ndarray]:
@@ -164,10 +231,16 @@ def t5_arrays(model: Any) -> dict[str, np.ndarray]:
 
 def restored_t5(arrays: Mapping[str, np.ndarray]) -> Any:
     """Return the T5 whose `t5_arrays` these are."""
-    config = _transformers().T5Config(**known_settings(json.loads(arrays[_CONFIG].tobytes())))
+    settings = known_settings(json.loads(arrays[_CONFIG].tobytes()))
+    config = _transformers().T5Config(**settings)
+    # The class derives it from another setting, which it changes: it would be lost here.
+    config.scale_decoder_outputs = bool(settings.get("scale_decoder_outputs", True))
     shapes = {name: array.shape for name, array in with_prefix(_WEIGHTS, arrays).items()}
     with torch.random.fork_rng(devices=[]):  # new weights are drawn, then replaced
         model = built(lambda: _transformers().T5ForConditionalGeneration(config), shapes, torch)
+    if _HEAD in shapes:  # in newer T5s, the head is not the matrix of the token vectors
+        expect(shapes[_HEAD] == tuple(model.shared.weight.shape), "the head does not fit the T5")
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             tensor.copy_(torch.from_numpy(np.array(arrays[_WEIGHTS + name])))

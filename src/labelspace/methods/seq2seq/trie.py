@@ -1,4 +1,9 @@
-"""The trie of all valid outputs, as arrays: the tokens that may follow a state are one slice."""
+"""The trie of all valid outputs, as arrays: the tokens that may follow a state are one slice.
+
+An output of several parts, such as the brand and the path of a record, is a chain of tries: a part
+that is complete is followed by the root of the next trie. All combinations are valid, and none of
+them has to be stored.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +18,64 @@ ROOT = 0
 
 
 @dataclass(frozen=True)
-class Trie:
-    """Outputs as paths from state 0; no output is a prefix of another.
+class Transitions:
+    """States and the tokens that lead from one to another.
 
     Attributes
     ----------
     starts : ndarray of shape (n_states + 1,)
         The edges that leave state s are starts[s]:starts[s + 1].
-    tokens : ndarray of shape (n_edges,)
-        The token of each edge, ascending within a state; edge e leads to state e + 1.
+    tokens, targets : ndarray of shape (n_edges,)
+        The token of each edge, ascending within a state, and the state that it leads to.
+    """
+
+    starts: np.ndarray
+    tokens: np.ndarray
+    targets: np.ndarray
+
+    def edges_of(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the edges that leave these states, concatenated, and where those of each begin."""
+        sizes = self.starts[states + 1] - self.starts[states]
+        begins = np.concatenate([[0], np.cumsum(sizes)])
+        edges = np.arange(begins[-1]) + np.repeat(self.starts[states] - begins[:-1], sizes)
+        return edges, begins
+
+    def state_before(self, edges: np.ndarray) -> np.ndarray:
+        """Return the state that each edge leaves."""
+        return np.searchsorted(self.starts, edges, side="right") - 1
+
+    def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """Return the state that a token leads to from each state; -1 if it is not valid there.
+
+        State -1 leads to -1.
+        """
+        keys, base = self._keys
+        wanted = states * base + tokens
+        edges = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        valid = (keys[edges] == wanted) & (states >= 0) & (tokens < base)
+        return np.where(valid, self.targets[edges], -1)
+
+    @cached_property
+    def _keys(self) -> tuple[np.ndarray, int]:
+        """One number per edge, state * base + token, and the base."""
+        base = int(self.tokens.max()) + 1
+        return self.state_before(np.arange(len(self.tokens))) * base + self.tokens, base
+
+
+@dataclass(frozen=True)
+class Trie(Transitions):
+    """Outputs as paths from state 0; no output is a prefix of another.
+
+    Edge e leads to state e + 1.
+
+    Attributes
+    ----------
     outputs : ndarray of shape (n_states,)
         The output that is complete in a state, -1 if none is.
     paths : tuple of ndarray
         The edges of each output, in order.
     """
 
-    starts: np.ndarray
-    tokens: np.ndarray
     outputs: np.ndarray
     paths: tuple[np.ndarray, ...]
 
@@ -57,6 +103,7 @@ class Trie:
         return cls(
             np.concatenate([[0], np.cumsum(leaving)]),
             np.concatenate(tokens),
+            np.arange(1, n_edges + 1),
             outputs,
             tuple(path[path >= 0] for path in paths),
         )
@@ -74,30 +121,46 @@ class Trie:
             kept.append(self.tokens[chosen if len(chosen) else path[-1:]])
         return kept
 
-    def edges_of(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the edges that leave these states, concatenated, and where those of each begin."""
-        sizes = self.starts[states + 1] - self.starts[states]
-        begins = np.concatenate([[0], np.cumsum(sizes)])
-        edges = np.arange(begins[-1]) + np.repeat(self.starts[states] - begins[:-1], sizes)
-        return edges, begins
 
-    def state_before(self, edges: np.ndarray) -> np.ndarray:
-        """Return the state that each edge leaves."""
-        return np.searchsorted(self.starts, edges, side="right") - 1
+@dataclass(frozen=True)
+class Chain(Transitions):
+    """Tries one after another: an output is an output of each.
 
-    def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Return the state that a token leads to from each state; -1 if it is not valid there.
+    States and edges are those of all tries, numbered one trie after another.
 
-        State -1 leads to -1.
-        """
-        keys, base = self._keys
-        wanted = states * base + tokens
-        edges = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        valid = (keys[edges] == wanted) & (states >= 0) & (tokens < base)
-        return np.where(valid, edges + 1, -1)
+    Attributes
+    ----------
+    tries : tuple of Trie
+        The parts, in order.
+    outputs : ndarray of shape (n_states,)
+        The output of its part that is complete in a state, -1 if none is.
+    roots, first_edges : ndarray of shape (n_parts,)
+        The first state and the first edge of each part.
+    """
 
-    @cached_property
-    def _keys(self) -> tuple[np.ndarray, int]:
-        """One number per edge, state * base + token, and the base."""
-        base = int(self.tokens.max()) + 1
-        return self.state_before(np.arange(len(self.tokens))) * base + self.tokens, base
+    tries: tuple[Trie, ...]
+    outputs: np.ndarray
+    roots: np.ndarray
+    first_edges: np.ndarray
+
+    @classmethod
+    def of(cls, tries: Sequence[Trie]) -> Self:
+        """Return the chain of these tries."""
+        roots = np.cumsum([0, *(len(trie.outputs) for trie in tries)])
+        edges = np.cumsum([0, *(len(trie.tokens) for trie in tries)])
+        starts = [trie.starts[:-1] + first for trie, first in zip(tries, edges[:-1], strict=True)]
+        targets = [trie.targets + root for trie, root in zip(tries, roots[:-1], strict=True)]
+        return cls(
+            np.concatenate([*starts, edges[-1:]]),
+            np.concatenate([trie.tokens for trie in tries]),
+            np.concatenate(targets),
+            tuple(tries),
+            np.concatenate([trie.outputs for trie in tries]),
+            roots[:-1],
+            edges[:-1],
+        )
+
+    @property
+    def max_length(self) -> int:
+        """The number of tokens of the longest output."""
+        return sum(max(len(path) for path in trie.paths) for trie in self.tries)

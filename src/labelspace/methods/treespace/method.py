@@ -56,13 +56,16 @@ from labelspace.methods.parameters import (
     having,
     integer,
     number,
+    numbers,
 )
+from labelspace.methods.presets import preset
 from labelspace.methods.registry import method_class
 from labelspace.methods.treespace.defaults import resolve
 from labelspace.methods.treespace.encoder import LevelEncoder
 from labelspace.methods.treespace.geometry import GEOMETRIES
 from labelspace.methods.treespace.nodes import Nodes
 from labelspace.methods.treespace.objective import TreeObjective
+from labelspace.methods.treespace.presets import HYPERBOLIC, PAPER
 from labelspace.methods.treespace.search import TreeBlend, TreeIndex, with_ancestors
 from labelspace.methods.treespace.vectors import MAX_LOW_RANK_SIZE, Layout, TreeVectors
 from labelspace.metrics.ranking import measure
@@ -125,6 +128,7 @@ class TreeSpace(Method):
     dim: int = integer(
         "Dimension of the deepest space.", default=512, group="usual", low=1, high=4096
     )
+    preset: str | None = preset(paper=PAPER, paper_hyperbolic=HYPERBOLIC)
     top_dim: int = integer(
         "Dimension of the topmost space; equal to `dim`, all spaces are of one dimension.",
         default=128,
@@ -167,6 +171,14 @@ class TreeSpace(Method):
         group="paper",
         low=0.01,
     )
+    level_weights: tuple[float, ...] | None = numbers(
+        "Weights of the levels' prediction losses from the top, of which the last counts for all "
+        "further levels and for labels outside of the taxonomy.",
+        default=None,
+        group="paper",
+        low=0.0,
+        none="powers of level_weight",
+    )
     consistency: float = number(
         "Weight of the angle, in a ball the distance, between a child and its parent's projection.",
         default=0.1,
@@ -176,6 +188,13 @@ class TreeSpace(Method):
     regularisation: float = number(
         "Weight of the squares of the projections and of the nodes' offsets.",
         default=0.001,
+        group="paper",
+        low=0.0,
+    )
+    dimensionality: float = number(
+        "Weight of the norms of the dimensions over the nodes of a level, which makes levels use "
+        "fewer dimensions.",
+        default=0.0,
         group="paper",
         low=0.0,
     )
@@ -232,10 +251,10 @@ class TreeSpace(Method):
         return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
-        if self.params_.prediction + self.params_.consistency + self.params_.regularisation == 0:
+        losses = ("prediction", "consistency", "regularisation", "dimensionality")
+        if not any(getattr(self.params_, name) for name in losses):
             raise ParameterError(
-                "prediction, consistency and regularisation are all 0: "
-                "set at least one weight of the loss above 0"
+                f"{', '.join(losses)} are all 0: set at least one weight of the loss above 0"
             )
         hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
         X, Y, valid = hold_out.X, hold_out.Y, hold_out.valid
@@ -408,11 +427,18 @@ class TreeSpace(Method):
         return Ranking(*with_ancestors(best.labels, best.scores, *above))
 
     def metadata(self) -> dict[str, Any]:
-        """Return the size of the tree, the dimensions, and the share of the votes."""
+        """Return the size of the tree, its dimensions, and the share of the votes.
+
+        Effective dimensions are (sum of norms)^2 / sum of squared norms over the columns of a
+        level: those that `dimensionality` leaves.
+        """
         tree = {
             "nodes": len(self.nodes_) - 1,
             "depth": int(self.nodes_.depth.max()),
             "dimensions": list(self.layout_.dims),
+            "effective dimensions": [
+                round(d, 1) for d in self.blend_.index.effective_dimensions(self.layout_)
+            ],
         }
         metadata: dict[str, Any] = {"tree": tree}
         if self.blend_.voters is not None:
@@ -473,12 +499,15 @@ class TreeSpace(Method):
         """Return the bytes of memory that `fit` takes at its peak, by purpose."""
         batch = params["batch_size"]
         inner = shape.labels // 4 + 1  # inner nodes of the tree, at most
+        projections = min(inner * 8 * params["dim"], MAX_LOW_RANK_SIZE)
+        if params["projections"] == "node":
+            projections = inner * params["dim"] ** 2
         floats = 4 if params["geometry"] == "euclidean" else 12  # per score and its gradient
         needs = {
             "the data, split in two": shape.data_bytes,
             "encoder, moments and best epoch": 16 * shape.features * params["width"],
             "label vectors, moments and best epoch": 20 * shape.labels * params["dim"],
-            "projections": 16 * min(inner * 8 * params["dim"], MAX_LOW_RANK_SIZE),
+            "projections": 16 * projections,
             "examples in all spaces": 4 * shape.points * params["spaces"] * params["dim"],
             "scores of a batch": floats * 4 * batch * 8 * params["n_negatives"],
         }

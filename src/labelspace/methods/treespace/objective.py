@@ -3,11 +3,17 @@
     prediction * sum_s w_s / B sum_x sum_{c child of a node of x} BCE(h_c(x), is c a node of x)
         + consistency * mean_c parent_distance(e_c, e_p P_p)
         + regularisation * (sum_(a,b) mean_p mean P_p^2 + mean_c |offset_c|^2)
+        + dimensionality * sum_s sum_j sqrt(mean_c e_cj^2)
 
 where (a, b) are the pairs of spaces that the parents p of a batch are projected from and to; the
 two parts of a low-rank P_p, the matrix of its level and its own, count separately. h_c(x) = scale_s
 similarity(z_s(x), e_c) + b_c, where s is the space of c. `similarity` and `parent_distance` are
 those of the geometry.
+
+The last term is a group penalty: the norm of each dimension j of a space over the nodes c of the
+batch in it, summed over dimensions. Nodes have a fixed length, or one that the prediction needs, so
+the sum is small if few dimensions hold it all. It is a penalty on the rank as well: a rotation of a
+space changes no score, and the smallest sum over all rotations is the sum of the singular values.
 
 A node is trained on the examples of its parents only: its siblings are the hard negatives, and it
 need not be separated from other nodes.
@@ -15,6 +21,7 @@ need not be separated from other nodes.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +38,8 @@ from labelspace.nn.trainer import Batch
 
 if TYPE_CHECKING:
     from labelspace.methods.treespace.method import TreeSpace
+
+SMALLEST = 1e-6  # root mean square of a dimension that counts as none
 
 
 class TreeObjective:
@@ -53,7 +62,7 @@ class TreeObjective:
         self.frequency = counts / node_indicator.shape[0]
         self.n_children = np.diff(nodes.children.indptr)
         self.is_sampled = self.n_children > model.params_.n_negatives
-        self.weights = model.params_.level_weight ** np.arange(len(model.layout_.dims))
+        self.weights = _level_weights(model.params_, len(model.layout_.dims))
         several = np.flatnonzero(np.diff(nodes.parents.indptr) > 1)
         extra = np.isin(nodes.edges[:, 0], several)
         extra &= nodes.edges[:, 1] != nodes.main_parent[nodes.edges[:, 0]]
@@ -79,7 +88,10 @@ class TreeObjective:
             self._add_other_parents(mask, step, truth)
             bce = _masked_bce(logits, truth.indicator(step.nodes), mask, chance)
             loss = loss + model.params_.prediction * float(self.weights[space]) * bce
-        return loss + self._penalty(vectors, projected, offsets, mean_squares)
+        loss = loss + self._penalty(vectors, projected, offsets, mean_squares)
+        if model.params_.dimensionality > 0:
+            loss = loss + model.params_.dimensionality * _column_norms(steps, vectors)
+        return loss
 
     def _candidates(
         self, positive: np.ndarray, n: int, rng: np.random.Generator
@@ -129,6 +141,25 @@ class TreeObjective:
             squares = sum(part.square().sum(1).sum() for part in offsets) / total
             loss = loss + model.params_.regularisation * (mean_squares + squares)
         return loss
+
+
+def _level_weights(params: SimpleNamespace, n_spaces: int) -> np.ndarray:
+    """Return the weight of the prediction loss of each space; the last one given repeats."""
+    if params.level_weights is None:
+        return np.asarray(params.level_weight ** np.arange(n_spaces))
+    given = np.array(params.level_weights)
+    return np.asarray(given[np.minimum(np.arange(n_spaces), len(given) - 1)])
+
+
+def _column_norms(steps: list[Step], vectors: list[Tensor]) -> Tensor:
+    """Return the root mean square of each dimension over the nodes of its space, all summed."""
+    total = torch.zeros(())
+    for space in sorted({step.pair[1] for step in steps}):
+        here = [v for step, v in zip(steps, vectors, strict=True) if step.pair[1] == space]
+        vector = here[0] if len(here) == 1 else torch.cat(here)
+        # The root has no derivative at 0; below this, a dimension has no effect on a score.
+        total = total + torch.sqrt(vector.square().mean(0) + SMALLEST**2).sum()
+    return total
 
 
 class _Truth:

@@ -108,6 +108,20 @@ class TreeIndex:
         part = layout.starts[np.maximum(layout.space, 0)]
         return cls(nodes, flat, _starts(layout), part, bias, slope, node_of, beam)
 
+    def effective_dimensions(self, layout: Layout) -> list[float]:
+        """Return (sum of norms)^2 / sum of squared norms of the columns of each space.
+
+        The column of a dimension holds it for all nodes of the space. The figure is the dimension
+        of the space if all columns are of one length, and 1 if a single one is not zero.
+        """
+        found = []
+        for space, dim in enumerate(layout.dims):
+            here = self.starts[:-1][layout.space == space]
+            norms = np.linalg.norm(self.flat[here[:, None] + np.arange(dim)], axis=0)
+            squares = float(norms @ norms)
+            found.append(float(norms.sum()) ** 2 / squares if squares > 0 else 0.0)
+        return found
+
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the k most probable labels per example and their log odds; -1 pads."""
         labels, scores, _ = self.rank(queries, k)
