@@ -46,6 +46,7 @@ def test_paper_is_what_the_paper_and_its_authors_code_state():
     assert (values["ensemble"], values["keep"], values["neighbours"]) == (1, 1.0, 0)
     assert (values["feature_damping"], values["initial_factor"]) == (None, 1.0)
     assert (values["prior"], values["validation"]) == (False, 0.0)
+    assert values["patience"] > values["epochs"]  # the authors' code has no early stopping
     assert values["exact"] >= 10**6  # equation (1) is over all features and labels
     assert values["recall"] == 1.0
 
