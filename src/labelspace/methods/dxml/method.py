@@ -55,6 +55,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.presets import preset
 from labelspace.metrics.ranking import measure
+from labelspace.nn.activations import Activation
 from labelspace.nn.encoder import Encoder, principal_directions
 from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY, MomentumLinear
@@ -364,7 +365,7 @@ class DXML(Method):
                     np.random.default_rng([params.seed, X.shape[1], learner]),
                     hidden_norm=params.weight_norm,
                     input_bias=params.input_bias,
-                    relu=params.activation == "relu",
+                    activation=Activation(params.activation or "linear"),
                     spread=params.input_spread,
                     hidden_spread=params.hidden_spread,
                 )
@@ -556,9 +557,11 @@ class DXML(Method):
         n_learners = self.params_.ensemble
         expect(f"{n_learners - 1}.encoder.first" in arrays, "the encoder of a learner is missing")
         self.graph_vectors_ = arrays.get("graph_vectors")
-        relu = self.params_.activation == "relu"
+        activation = Activation(self.params_.activation or "linear")
         self.encoders_ = [
-            Encoder.restore(with_prefix(f"{learner}.", arrays), self.n_features_in_, relu=relu)
+            Encoder.restore(
+                with_prefix(f"{learner}.", arrays), self.n_features_in_, activation=activation
+            )
             for learner in range(n_learners)
         ]
         dims = [encoder.dim for encoder in self.encoders_]
