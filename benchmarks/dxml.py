@@ -1,11 +1,10 @@
-"""DXML on real data beside `knn`, its ablations, `partial_fit`, and search at Amazon-670K's size.
+"""DXML: `partial_fit` on real data, and search at Amazon-670K's size.
 
-    python benchmarks/dxml.py accuracy FOLDER... [--splits N] [--settings NAME,...]
     python benchmarks/dxml.py more FOLDER        half by fit, the rest by partial_fit
     python benchmarks/dxml.py search [--examples N] [--dim N]
 
 Each part writes benchmarks/results/dxml-PART.json and a table beside it. FOLDER contains train and
-test files; --splits averages over the first N columns of a split file (mean and deviation).
+test files. `labelspace reproduce` measures precision, with the paper's form beside the default.
 """
 
 from __future__ import annotations
@@ -21,74 +20,17 @@ from kept import keep
 from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
 from labelspace.features.pipeline import pipeline_for
-from labelspace.methods.base import Method
 from labelspace.methods.dxml.method import DXML
-from labelspace.methods.knn import KNN
 from labelspace.metrics.ranking import evaluate
 from labelspace.search.exact import ExactIndex
 from labelspace.search.neighbours.build import build_neighbours
 
 COLUMNS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5")
-PAPER = {
-    "loss": "smooth-l1",
-    "optimiser": "sgd",
-    "lr": 0.015,
-    "keep": 1.0,
-    "epochs": 100,
-    "hidden": (512,),
-    "ensemble": 1,
-    "raw_neighbours": False,
-    "batch_size": 512,
-}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "one-hidden": {"ensemble": 1, "hidden": (512,)},
-    "one-linear": {"ensemble": 1, "hidden": ()},
-    "five-learners": {"ensemble": 5},
-    "linear": {"hidden": ()},
-    "paper": PAPER,
-    "paper-adam": {**PAPER, "optimiser": "adam", "lr": 0.005, "epochs": "auto"},
-    "paper-linear": {**PAPER, "hidden": ()},
-    "paper-taxonomy": {
-        **PAPER,
-        "optimiser": "adam",
-        "lr": 0.005,
-        "epochs": "auto",
-        "graph": "taxonomy",
-    },
-}
 
 
 def features(train: Dataset, test: Dataset) -> tuple[Any, Any]:
     pipeline = pipeline_for(train, "tfidf")
     return pipeline.fit_transform(train), pipeline.transform(test)
-
-
-def measured(model: Method, train: Dataset, test: Dataset) -> dict[str, float]:
-    X, X_test = features(train, test)
-    start = time.perf_counter()
-    model.fit(X, train.labels, taxonomy=train.taxonomy)
-    seconds = time.perf_counter() - start
-    start = time.perf_counter()
-    ranking = model.predict(X_test, 5)
-    each = 1e3 * (time.perf_counter() - start) / len(ranking)
-    found = evaluate(ranking, test.labels, train.labels, bands=False)
-    return {**{key: found[key] for key in COLUMNS}, "train_s": seconds, "ms": each}
-
-
-def accuracy(folders: list[Path], n_splits: int, names: list[str]) -> None:
-    for folder in folders:
-        splits = [read_split(folder, split=s) for s in range(n_splits)] or [read_split(folder)]
-        models = {"knn": (KNN, {})} | {name: (DXML, SETTINGS[name]) for name in names}
-        for name, (method, params) in models.items():
-            if params.get("graph") == "taxonomy" and splits[0][0].taxonomy is None:
-                continue
-            runs = [measured(method(**params), *split) for split in splits]
-            row: dict[str, Any] = {"set": folder.name, "entrant": name, "splits": len(runs)}
-            for key in runs[0]:
-                values = [run[key] for run in runs]
-                row[key], row[f"{key} spread"] = float(np.mean(values)), float(np.std(values))
-            keep("dxml-accuracy", [row], ("set", "entrant", "splits"))
 
 
 def more(folder: Path) -> None:
@@ -147,18 +89,12 @@ def search(n_examples: int, dim: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = parser.add_subparsers(dest="part", required=True)
-    one = parts.add_parser("accuracy")
-    one.add_argument("folders", type=Path, nargs="+")
-    one.add_argument("--splits", type=int, default=0)
-    one.add_argument("--settings", default=",".join(SETTINGS), help="names, separated by ','")
     parts.add_parser("more").add_argument("folder", type=Path)
     last = parts.add_parser("search")
     last.add_argument("--examples", type=int, default=490_449)
     last.add_argument("--dim", type=int, default=300)
     options = parser.parse_args()
-    if options.part == "accuracy":
-        accuracy(options.folders, options.splits, options.settings.split(","))
-    elif options.part == "more":
+    if options.part == "more":
         more(options.folder)
     else:
         search(options.examples, options.dim)

@@ -1,12 +1,10 @@
-"""Label trees: accuracy by kind of tree, and cost by number of labels.
+"""Label trees: cost by number of labels.
 
-    python benchmarks/trees.py compare FOLDER... [--cut] [--rows N]
     python benchmarks/trees.py grow [--labels N,N,...] [--points N]
 
-`compare` fits `hierarchicalxc` (one tree, logistic loss) on each kind of tree and evaluates it on
-the test file, or with --cut on a held-out tenth of the training file. The tree of a taxonomy needs
-hierarchy.tsv. `grow` generates synthetic data with more and more labels and reports training time,
-nodes expanded and milliseconds per example. Both write benchmarks/results/trees-*.json and .md.
+Generates synthetic data with more and more labels, fits `hierarchicalxc` (one tree) and reports
+training time, nodes expanded and milliseconds per example, in benchmarks/results/trees-grow.json
+and .md. `labelspace reproduce hierarchicalxc-trees` compares kinds of trees.
 """
 
 from __future__ import annotations
@@ -14,17 +12,12 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from kept import keep
 from labelspace._core.sparse import as_csr
-from labelspace.data import Dataset, read_split
+from labelspace.data import Dataset
 from labelspace.datasets.sparse import SparseShape, make_sparse
-from labelspace.features.pipeline import pipeline_for
-from labelspace.labels.clustering import TREE_KINDS
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 from labelspace.metrics.ranking import evaluate
 
@@ -54,23 +47,6 @@ def measured(model: HierarchicalXC, train: tuple[Any, Any], test: tuple[Any, Any
     }
 
 
-def compare_trees(folder: Path, cut: bool, rows: int | None) -> None:
-    train, test = read_split(folder)
-    if cut:
-        train, test = train.split(0.1)
-    if rows is not None and rows < len(train):
-        train = train.take(np.random.default_rng(0).permutation(len(train))[:rows])
-    pipeline = pipeline_for(train, "tfidf")
-    X, X_test = as_csr(pipeline.fit_transform(train)), as_csr(pipeline.transform(test))
-    own = {"set": folder.name, "cut": cut, "rows": len(train)}
-    for kind in TREE_KINDS:
-        if kind == "taxonomy" and train.taxonomy is None:
-            continue
-        model = HierarchicalXC(tree=kind, ensemble=1, loss="logistic", validation=0.0)
-        found = measured(model, (X, train.labels), (X_test, test.labels), taxonomy=train.taxonomy)
-        keep("trees-compare", [{**own, "tree": kind, **found}], (*own, "tree"))
-
-
 def grow_labels(sizes: list[int], points: int) -> None:
     for size in sizes:
         shape = SparseShape(points=max(points, size), features=max(10_000, size), labels=size)
@@ -87,10 +63,6 @@ def grow_labels(sizes: list[int], points: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    of_trees = commands.add_parser("compare", help="kinds of trees on data sets")
-    of_trees.add_argument("folders", nargs="+", type=Path)
-    of_trees.add_argument("--cut", action="store_true", help="a tenth of the training file as test")
-    of_trees.add_argument("--rows", type=int, help="most training examples to use")
     of_sizes = commands.add_parser("grow", help="cost by number of labels")
     of_sizes.add_argument("--labels", default="1000,10000,100000,1000000")
     of_sizes.add_argument(
@@ -100,11 +72,7 @@ def main() -> None:
         help="least number of examples (else one per label)",
     )
     options = parser.parse_args()
-    if options.command == "compare":
-        for folder in options.folders:
-            compare_trees(folder, options.cut, options.rows)
-    else:
-        grow_labels([int(size) for size in options.labels.split(",")], options.points)
+    grow_labels([int(size) for size in options.labels.split(",")], options.points)
 
 
 if __name__ == "__main__":

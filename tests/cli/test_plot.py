@@ -13,6 +13,9 @@ from labelspace.model.tagger import load
 
 SETTINGS = ("epochs=4", "patience=9", "input_layers=8", "output_layers=8", "batch_size=16")
 SMALL = ("--method", "neuralxc", *(word for pair in SETTINGS for word in ("--set", pair)))
+FIGURES = {
+    f"{part} {m}@{k}" for part in ("train", "valid") for m in ("P", "nDCG") for k in (1, 3, 5)
+}
 
 
 @pytest.fixture
@@ -29,12 +32,9 @@ def test_the_curve_has_every_metric_of_every_epoch(model):
     kept = json.loads((model / "history.json").read_text())
     assert kept["method"] == "neuralxc"
     assert [entry["epoch"] for entry in kept["epochs"]] == [1, 2, 3, 4]
-    wanted = {
-        f"{part} {m}@{k}" for part in ("train", "valid") for m in ("P", "nDCG") for k in (1, 3, 5)
-    }
     for entry in kept["epochs"]:
-        assert wanted <= entry.keys()
-        assert all(0 <= entry[name] <= 100 for name in wanted)
+        assert entry.keys() >= FIGURES
+        assert all(0 <= entry[name] <= 100 for name in FIGURES)
     assert kept["epochs"][-1]["train P@1"] >= kept["epochs"][0]["train P@1"]
     # Early stopping goes by nDCG@5 on the same held-out examples.
     assert kept["epochs"][-1]["score"] == pytest.approx(kept["epochs"][-1]["valid nDCG@5"])
@@ -59,6 +59,53 @@ def test_the_curve_is_drawn_as_picture_and_as_page(model, shop, command):
     assert "Precision@k in percent" in page
     assert page.count("<svg") == 1
     assert "<th>valid nDCG@5</th>" in page
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("dxml", ("dim=8", "ensemble=1", "batch_size=16")),
+        ("glas", ("dim=8", "batch_size=16")),
+        ("glas", ("preset=paper", "dim=8", "hidden=8", "batch_size=16")),
+        ("hyperbolic", ("dim=4", "ensemble=1", "batch_size=16")),
+        ("seq2seq", ("width=16", "layers=1", "heads=2", "beams=2", "batch_size=16")),
+        ("treespace", ("dim=8", "top_dim=4", "width=8", "batch_size=16")),
+    ],
+)
+def test_every_method_trained_in_epochs_has_the_whole_curve(method, settings, shop, command):
+    pytest.importorskip("matplotlib")
+    if method == "seq2seq":
+        pytest.importorskip("transformers")
+    pairs = [word for pair in ("epochs=2", *settings) for word in ("--set", pair)]
+    code, _, err = command(
+        *("train", shop / "train.jsonl", "--valid", shop / "test.jsonl", "--history"),
+        *("--method", method, *pairs, "--out", shop / "m"),
+    )
+    assert code == 0, err
+    epochs = json.loads((shop / "m" / "history.json").read_text())["epochs"]
+    assert [entry["epoch"] for entry in epochs] == [1, 2]
+    for entry in epochs:
+        assert entry.keys() >= FIGURES
+    code, _, err = command("plot", "history", shop / "m", "--out", shop / "h.html")
+    assert code == 0, err
+    page = (shop / "h.html").read_text()
+    assert all(f"<th>{name}</th>" in page for name in FIGURES)
+
+
+def test_an_autoencoder_without_labels_has_the_loss_of_its_epochs(shop, command):
+    pytest.importorskip("matplotlib")
+    settings = ("inputs=code", "layers=8,4", "epochs=2", "ensemble=1")
+    pairs = [word for pair in settings for word in ("--set", pair)]
+    code, _, err = command(
+        *("train", shop / "train.jsonl", "--history", "--out", shop / "m"),
+        *("--method", "hierarchicalxc", *pairs),
+    )
+    assert code == 0, err
+    epochs = json.loads((shop / "m" / "history.json").read_text())["epochs"]
+    assert [entry.keys() for entry in epochs] == [{"epoch", "loss"}] * 2
+    code, _, err = command("plot", "history", shop / "m", "--out", shop / "h.html")
+    assert code == 0, err
+    assert "Loss on training data" in (shop / "h.html").read_text()
 
 
 def test_a_run_without_metrics_names_the_score_it_was_stopped_by():

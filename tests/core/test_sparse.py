@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import coo_matrix, csc_matrix, csr_matrix, lil_matrix, random
 
 from labelspace._core.sparse import (
+    bounded_rows,
     checked_features,
     checked_labels,
     digest,
@@ -56,6 +57,13 @@ def test_unit_rows():
     X = csr_matrix(np.array([[3, 4], [0, 0], [-2, 0]], np.float32))
     np.testing.assert_allclose(unit_rows(X).toarray(), [[0.6, 0.8], [0, 0], [-1, 0]])
     assert unit_rows(X[:0]).shape == (0, 2)
+
+
+def test_rows_with_huge_entries_are_scaled_down_and_no_others():
+    X = csr_matrix(np.array([[3e30, -1e30, 0], [1, 2, 0], [0, 0, 0], [0, 0, -8]], np.float32))
+    expected = [[4, -4 / 3, 0], [1, 2, 0], [0, 0, 0], [0, 0, -4]]
+    np.testing.assert_allclose(bounded_rows(X, 4.0).toarray(), expected, rtol=1e-6)
+    assert bounded_rows(X, 1e31) is X
 
 
 def test_pack_and_unpack():

@@ -50,6 +50,28 @@ def test_link_clustering_is_scipys_where_similarities_differ(seed, n, link):
     assert found == clusters_by_scipy(similarity, link)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 15))
+def test_clusters_that_share_nothing_are_joined_in_the_order_of_scipys_ties(seed, n):
+    rng = np.random.default_rng(seed)
+    pairs = rng.permutation([(i, j) for i in range(n) for j in range(i)])
+    shared = pairs[: rng.integers(0, len(pairs) + 1)]
+    # The k-th pair shares k examples, so that all distances but 0 differ.
+    carried = [pair for times, pair in enumerate(shared, 1) for _ in range(times)]
+    Y = np.zeros((len(carried) + n, n), np.float32)
+    for row, pair in enumerate(carried):
+        Y[row, pair] = 1
+    Y[len(carried) :] = np.eye(n)
+    X = csr_matrix(rng.random((len(Y), 4)).astype(np.float32))
+    tree = build_tree("complete", X, csr_matrix(Y), leaf_size=2, join="order")
+    counts = (Y.T @ Y)[np.triu_indices(n, 1)]
+    merged = linkage(counts.max() - counts, "complete")
+    _, nodes = to_tree(merged, rd=True)
+    expected = {frozenset(node.pre_order()) for node in nodes if not node.is_leaf()}
+    ranges = tree.label_ranges[~tree.is_leaf]
+    assert {frozenset(tree.label_order[a:b].tolist()) for a, b in ranges} == expected
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["complete", "average"]))
 def test_ties_and_gaps_leave_a_forest_of_what_is_alike(seed, link):

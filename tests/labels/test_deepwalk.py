@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.sparse import block_diag, csr_matrix
 
-from labelspace.labels.deepwalk import deepwalk
+from labelspace.labels.deepwalk import _skip_gram, deepwalk
+from labelspace.labels.walks import RandomWalks
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,39 @@ def test_nothing_is_printed(two_groups, capfd, caplog):
         deepwalk(two_groups, 4, walks=2, length=5)
     assert caplog.records == []
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture(scope="module")
+def star():
+    """Node 4 is linked to 0, 1, 2, 3 and 6; nodes 5 and 7 have no edges."""
+    graph = np.zeros((8, 8), np.float32)
+    graph[4, [0, 1, 2, 3, 6]] = graph[[0, 1, 2, 3, 6], 4] = 1
+    return csr_matrix(graph)
+
+
+def test_negatives_are_drawn_and_codes_are_made_by_the_nodes_own_frequencies(star):
+    walks = RandomWalks(star, per_node=10, length=10)
+    drawn = np.diff(_skip_gram(walks, 4, 2, 5, 0).cum_table.astype(float), prepend=0)
+    expected = np.array([1, 1, 1, 1, 5, 1]) ** 0.75  # word2vec's power of the degree
+    np.testing.assert_allclose(drawn / drawn.sum(), expected / expected.sum(), atol=1e-3)
+    by_softmax = _skip_gram(walks, 4, 2, 0, 0)
+    lengths = [len(code) for code in by_softmax.wv.expandos["code"]]
+    assert np.argmin(lengths) == 4  # the most frequent has the shortest Huffman code
+    assert sum(2.0**-length for length in lengths) == 1.0
+    assert not hasattr(by_softmax, "syn1neg")
+
+
+def test_hierarchical_softmax_finds_the_groups(two_groups):
+    vectors = deepwalk(two_groups, 16, walks=40, length=10, negatives=0)[:20]
+    similarity = vectors @ vectors.T
+    assert similarity[:10, :10].mean() > similarity[:10, 10:].mean() + 0.25
+
+
+def test_vectors_as_they_are_have_the_same_directions(two_groups, vectors, star):
+    plain = deepwalk(two_groups, 16, walks=40, length=10, unit=False)
+    lengths = np.linalg.norm(plain, axis=1)
+    assert np.ptp(lengths) > 0.01
+    np.testing.assert_allclose(plain / lengths[:, None], vectors, atol=1e-5)
+    # Nodes without edges stay where training starts, near 0.
+    assert (lengths[20:] < 0.5).all()
+    assert np.isfinite(deepwalk(star, 4, walks=2, length=5, negatives=0, unit=False)).all()

@@ -65,6 +65,27 @@ def test_matches_the_written_out_sum(name, shape) -> None:
 
 
 @every_regulariser
+def test_counts_are_as_good_as_copies_of_rows(name) -> None:
+    counts = torch.tensor([2.0, 1.0, 5.0, 1.0], dtype=torch.float64)
+    V, U = vectors(4, 9), dense(target(4))
+    copied = torch.tensor([0, 0, 1, 2, 2, 2, 2, 2, 3])
+    function = REGULARISERS[name][0]
+    value, gradient = value_and_gradient(function, V[copied], U[copied][:, copied])
+    summed = torch.zeros_like(V).index_add_(0, copied, gradient)
+    if name == "spread_out":
+        counted = value_and_gradient(lambda V, _: spread_out(V, counts), V, U)
+    else:
+        counted = value_and_gradient(lambda V, U: function(V, U, counts), V, U)
+    torch.testing.assert_close(counted, (value, summed), rtol=1e-12, atol=1e-12)
+
+
+def test_gravity_counts_labels_as_copies_of_rows() -> None:
+    Z, V, copied = vectors(5, 4, seed=1), vectors(3, 4), torch.tensor([0, 1, 1, 1, 2])
+    counts = torch.tensor([1.0, 3.0, 1.0], dtype=torch.float64)
+    torch.testing.assert_close(gravity(Z, V, counts), gravity(Z, V[copied]))
+
+
+@every_regulariser
 def test_gradients_are_those_of_small_differences(name) -> None:
     U = dense(target())
     V = vectors(seed=1).requires_grad_()

@@ -139,6 +139,16 @@ def test_plain_descent_of_the_sparse_layer_is_dense_descent():
     np.testing.assert_allclose(layer.weight, expected, atol=1e-5)
 
 
+def test_plain_descent_of_a_table_is_scaled_by_row(weight):
+    scale = np.linspace(0.0, 1.0, 12, dtype=np.float32)
+    table, ids = GradientTable(weight.copy(), scale), np.array([0, 3, 11])
+    table.rows(ids).square().sum().backward()
+    table.step(0.1)
+    expected = weight.copy()
+    expected[ids] -= 0.1 * scale[ids, None] * 2 * weight[ids]
+    np.testing.assert_allclose(table.weight, expected, atol=1e-6)
+
+
 def test_tables_without_a_gradient_stay(weight):
     for kind in BALLS:
         table = kind(weight)
@@ -148,14 +158,15 @@ def test_tables_without_a_gradient_stay(weight):
         assert np.array_equal(table.weight, before)
 
 
-def test_momentum_on_batches_that_use_all_features_is_torchs_sgd():
+@pytest.mark.parametrize(("lazy", "share"), [(True, 1.0), (False, 0.3)])
+def test_momentum_is_torchs_sgd_lazily_where_batches_use_all_features(lazy, share):
     rng = np.random.default_rng(0)
     start = rng.standard_normal((6, 4)).astype(np.float32)
-    layer = MomentumLinear(start.copy())
+    layer = MomentumLinear(start.copy(), lazy=lazy)
     weight = torch.from_numpy(start.copy()).requires_grad_()
     sgd = torch.optim.SGD([weight], 0.1, MOMENTUM, weight_decay=WEIGHT_DECAY)
     for _ in range(5):
-        X = rng.uniform(0.1, 1.0, (8, 6)).astype(np.float32)
+        X = rng.uniform(0.1, 1.0, (8, 6)).astype(np.float32) * (rng.random(6) <= share)
         aim = torch.from_numpy(rng.standard_normal((8, 4)).astype(np.float32))
         sgd.zero_grad()
         ((torch.from_numpy(X) @ weight - aim) ** 2).mean().backward()

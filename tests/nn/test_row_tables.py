@@ -54,6 +54,36 @@ def test_backward_and_adam_of_the_sparse_layer(weight):
     np.testing.assert_allclose(layer.weight, expected, atol=2e-4)
 
 
+@pytest.mark.parametrize("decay", [None, 0.1])
+def test_steps_that_are_not_lazy_are_those_of_torchs_adam_on_the_whole_table(weight, decay):
+    layer, table = SparseLinear(weight.copy()), RowTable(weight.copy())
+    for one in (layer, table):
+        one.lazy, one.weight_decay = False, decay
+    expected = [torch.tensor(weight, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    adam = torch.optim.Adam(expected, lr=0.01, weight_decay=decay or 0.0)
+    for seed in range(5):
+        X, ids = batch(seed, rows=4), np.array([seed, 7, 20 + seed])
+        adam.zero_grad()
+        (layer(X).pow(3).sum() + table.rows(ids).pow(3).sum()).backward()
+        whole = torch.tensor(X.toarray(), dtype=torch.float64) @ expected[0]
+        (whole.pow(3).sum() + expected[1][ids].pow(3).sum()).backward()
+        for one in (layer, table):
+            one.step(0.01)
+        adam.step()
+    for one, tensor in zip((layer, table), expected, strict=True):
+        np.testing.assert_allclose(one.weight, tensor.detach(), atol=2e-4)
+
+
+def test_weight_decay_of_lazy_steps_acts_on_the_rows_that_are_used(weight):
+    table = RowTable(weight.copy())
+    table.weight_decay = 0.1
+    table.rows(np.array([3])).sum().mul(0.0).backward()
+    table.step(0.01)
+    moved = weight - table.weight
+    np.testing.assert_allclose(moved[3], 0.01 * np.sign(weight[3]), rtol=1e-3)
+    assert not np.delete(moved, 3, axis=0).any()
+
+
 def test_adam_of_looked_up_rows(weight):
     table, losses = RowTable(weight.copy()), []
     for seed in range(5):

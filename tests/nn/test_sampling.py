@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, random, vstack
 
-from labelspace.nn.sampling import CandidateSampler, Partners, drop_features
+from labelspace.nn.sampling import CandidateSampler, Partners, drop_features, negatives_per_row
 from support.planted import planted
 
 
@@ -88,6 +88,8 @@ def test_dropout_keeps_a_share_and_the_mean():
     assert noisy.sum() == pytest.approx(X.sum(), rel=0.1)
     assert (before != X).nnz == 0
     assert drop_features(X, 1.0, np.random.default_rng(0)) is X
+    as_it_is = drop_features(X, 0.5, np.random.default_rng(0), rescale=False)
+    assert (noisy != 2 * as_it_is).nnz == 0
 
 
 def test_partners_share_a_label_rare_ones_first():
@@ -111,3 +113,22 @@ def test_partners_are_the_most_similar_of_many_draws():
     partners = Partners(Y, 1 / np.sqrt([3, 2, 1, 1]), draws=60)
     drawn = partners.draw(np.arange(5), np.random.default_rng(0))
     assert drawn.tolist() == [1, 0, 1, 3, 4]  # no other has label 3; the last has none
+
+
+def test_negatives_of_a_row_are_all_labels_it_does_not_have_equally_often():
+    Y = csr_matrix(np.array([[0, 1, 0, 0, 1, 1], [1, 0, 0, 0, 0, 0], [0] * 6, [1] * 6]))
+    drawn = negatives_per_row(Y, 6000, np.random.default_rng(0))
+    for row in range(3):
+        times = np.bincount(drawn[row], minlength=6)
+        outside = np.flatnonzero(Y[row].toarray().ravel() == 0)
+        assert times[Y[row].indices].sum() == 0
+        expected = 6000 / len(outside)
+        np.testing.assert_allclose(times[outside], expected, atol=5 * np.sqrt(expected))
+    assert (drawn[3] == -1).all()
+
+
+def test_candidates_know_which_of_them_were_drawn(Y):
+    hard = np.array([[7, 9], [9, -1]])
+    drawn = CandidateSampler(Y, "uniform", 3).draw(Y[:2], np.random.default_rng(0), hard)
+    assert len(drawn.drawn) == 3 + 3
+    assert set(drawn.labels) == set(drawn.drawn) | set(Y[:2].indices)

@@ -67,6 +67,15 @@ def use(monkeypatch, experiment):
     monkeypatch.setattr(registry, "experiments", lambda: {"toy-table1": experiment})
 
 
+def test_final_parameters_are_those_of_the_tested_runs_alone(data, monkeypatch):
+    trial = Trial(Sample("shop", rows=150), {}, "counting-knn", grid=GRID, final={"neighbours": 3})
+    use(monkeypatch, replace(EXPERIMENT, trials=lambda _: [trial]))
+    results = reproduce("toy-table1", data, seeds=1)
+    assert [k for k, _, rows in CountingKNN.fits if rows == 135] == [1, 15]
+    assert [k for k, _, rows in CountingKNN.fits if rows == 150] == [3]
+    assert results.rows[0].params["neighbours"] == 3
+
+
 def test_settings_are_compared_on_training_examples_and_the_best_is_tested(data):
     results = reproduce("toy-table1", data)
     chosen, two = results.rows
@@ -159,6 +168,34 @@ def test_a_setting_that_diverges_is_not_chosen_and_is_reported(data, monkeypatch
     columns, rows = table(results)
     assert rows[1][columns.index("P@1")] == "failed"
     assert "neighbours=13: failed" in as_markdown(results)
+
+
+def test_trials_on_several_splits_are_one_row(data, monkeypatch):
+    two = trials(True)[1]
+    splits = [replace(two, data=Sample("shop", redrawn=number), seeds=1) for number in range(4)]
+    use(monkeypatch, replace(EXPERIMENT, trials=lambda _: splits))
+    (row,) = reproduce("toy-table1", data).rows
+    assert len({run["P@1"] for run in row.runs}) > 1
+    assert len(row.runs) == 4
+    use(monkeypatch, replace(EXPERIMENT, trials=lambda _: [*splits, replace(two, row={"a": 1})]))
+    assert [len(row.runs) for row in reproduce("toy-table1", data, seeds=1).rows] == [4, 1]
+
+
+def test_a_redrawn_sample_has_the_same_examples_in_the_same_numbers(data):
+    kept, other = (read_sample(Sample("shop", redrawn=seed), data, KNN()) for seed in (None, 1))
+    assert (other.X.shape[0], other.X_test.shape[0]) == (300, 100)
+    assert set(other.test.ids) != set(kept.test.ids)
+    assert {*other.train.ids, *other.test.ids} == {*kept.train.ids, *kept.test.ids}
+    both = {
+        id_: text for d in (kept.train, kept.test) for id_, text in zip(d.ids, d.texts, strict=True)
+    }
+    assert all(
+        both[id_] == text for id_, text in zip(other.train.ids, other.train.texts, strict=True)
+    )
+    names = dict(zip(kept.train.ids, kept.train.labels.toarray(), strict=True))
+    row = next(place for place, id_ in enumerate(other.train.ids) if id_ in names)
+    found = other.train.labels.toarray()[row][: kept.train.n_labels]
+    assert np.array_equal(found, names[other.train.ids[row]])
 
 
 def test_only_the_named_sets_and_an_error_for_others(data, monkeypatch):

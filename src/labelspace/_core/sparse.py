@@ -125,6 +125,21 @@ def unit_rows(matrix: csr_matrix) -> csr_matrix:
     return csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
 
 
+def bounded_rows(matrix: csr_matrix, longest: float) -> csr_matrix:
+    """Return the matrix with rows of which an entry exceeds `longest` scaled down to it.
+
+    Products of such rows would overflow. If there are none, the matrix itself is returned.
+    """
+    sizes = np.abs(matrix.data)
+    if sizes.max(initial=0.0) <= longest:
+        return matrix
+    largest = np.zeros(matrix.shape[0], np.float64)
+    np.maximum.at(largest, rows_of(matrix), sizes)
+    scale = longest / np.maximum(largest, longest)
+    data = (matrix.data * np.repeat(scale, np.diff(matrix.indptr))).astype(np.float32)
+    return csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
+
+
 def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
     """Return a CSR matrix as flat arrays, for a method's state."""
     return {

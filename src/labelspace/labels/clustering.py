@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TreeKind = Literal["kmeans", "complete", "iou", "average", "taxonomy", "random"]
 TREE_KINDS: tuple[str, ...] = get_args(TreeKind)
+Join = Literal["centroids", "order"]
+JOINS: tuple[str, ...] = get_args(Join)
 
 
 def build_tree(
@@ -30,11 +32,12 @@ def build_tree(
     leaf_size: int = 100,
     seed: int = 0,
     taxonomy: Taxonomy | None = None,
+    join: Join = "centroids",
 ) -> LabelTree:
     """Build a tree whose leaves are the labels that have examples; other labels are on no node.
 
-    Labels that share no example cannot be compared by link clustering: the clusters that it leaves,
-    and the roots of a taxonomy, are joined by balanced splits of their centroids.
+    Labels that share no example cannot be compared by link clustering: the clusters that it leaves
+    are joined by `join`, the roots of a taxonomy by balanced splits of their centroids.
 
     Parameters
     ----------
@@ -56,6 +59,10 @@ def build_tree(
     seed : int
     taxonomy : Taxonomy, optional
         Needed for "taxonomy".
+    join : {"centroids", "order"}
+        How clusters that link clustering leaves are joined: by balanced splits of their centroids,
+        or one after another by their last labels, as dense link clustering does where all
+        distances are equal.
 
     Raises
     ------
@@ -71,7 +78,8 @@ def build_tree(
     if kind in ("kmeans", "random", "taxonomy"):
         tree = tree.with_labels_on_leaves()
         return _joined(tree, centroids, fanout, leaf_size, seed, at_random=kind == "random")
-    return _joined(tree, centroids, 2, 2, seed).collapsed(leaf_size).widened(fanout)
+    joined = _chained(tree) if join == "order" else _joined(tree, centroids, 2, 2, seed)
+    return joined.collapsed(leaf_size).widened(fanout)
 
 
 def _forest(
@@ -139,4 +147,25 @@ def _joined(
     parent[top] = number[part_of]
     parent = np.concatenate([parent, number[above[1:]]])
     label = np.concatenate([tree.label, np.full(len(above) - 1, -1)])
+    return LabelTree.from_parents(parent, label, tree.n_labels)
+
+
+def _chained(tree: LabelTree) -> LabelTree:
+    """Return the tree with the root's children merged two at a time, in order of their last label.
+
+    The order is that of nearest-neighbour chains (scipy's `linkage`): a merged cluster takes the
+    place of its last member, and of equal distances the first one is taken.
+    """
+    top = np.array(tree.children(0))
+    if len(top) <= 2:
+        return tree
+    last = np.maximum.reduceat(tree.label_order, tree.label_ranges[top, 0])
+    ordered = top[np.argsort(last)]
+    # Nodes of the chain: the root, then from the top downwards, numbered behind the tree's nodes.
+    chain = np.concatenate([[0], len(tree) + np.arange(len(top) - 2)])
+    parent = tree.parent.astype(np.int64)
+    parent[ordered[:0:-1]] = chain  # the last one is a child of the root
+    parent[ordered[0]] = chain[-1]
+    parent = np.concatenate([parent, chain[:-1]])
+    label = np.concatenate([tree.label, np.full(len(chain) - 1, -1)])
     return LabelTree.from_parents(parent, label, tree.n_labels)

@@ -1,7 +1,7 @@
 """DeepWalk (Perozzi et al. 2014): vectors of the nodes of a graph, similar for nearby nodes.
 
-Skip-gram with negative sampling is trained on random walks, with walks as sentences and nodes as
-words.
+Skip-gram is trained on random walks, with walks as sentences and nodes as words; by negative
+sampling, or by hierarchical softmax as in that paper.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def deepwalk(
     length: int = 40,
     window: int = 5,
     negatives: int = 5,
+    unit: bool = True,
     seed: int = 0,
 ) -> np.ndarray:
     """Return DeepWalk vectors of the nodes of a graph.
@@ -47,14 +48,17 @@ def deepwalk(
     window : int
         Context of skip-gram, in steps.
     negatives : int
-        Number of negative samples of skip-gram.
+        Number of negative samples of skip-gram; 0: hierarchical softmax.
+    unit : bool
+        Whether to scale the vectors to length 1.
     seed : int
 
     Returns
     -------
     ndarray of shape (nodes, dim)
-        In float32, of length 1 per row. Nodes without edges get random directions, which in many
-        dimensions are about orthogonal to all others.
+        In float32. Nodes without edges get random directions, which in many dimensions are about
+        orthogonal to all others; if not `unit`, they keep the short vectors that training starts
+        with.
 
     Raises
     ------
@@ -79,15 +83,18 @@ def deepwalk(
         stream = RandomWalks(graph, per_node=per_node, length=length, seed=seed)
         model = _skip_gram(stream, dim, window, negatives, seed)
         # Initial vectors as short as word2vec's, but not by gensim: its versions may differ.
-        model.wv.vectors[:] = vectors[model.wv.index_to_key] / np.float32(dim)
+        model.wv.vectors[:] = vectors[linked] / np.float32(dim)
         model.train(
             _Sentences(stream),
             total_examples=len(stream),
             total_words=len(stream) * length,
             epochs=1,
         )
-        vectors[model.wv.index_to_key] = model.wv.vectors
-    return unit_array(vectors)
+        vectors[linked] = model.wv.vectors
+    if unit:
+        return unit_array(vectors)
+    vectors[np.diff(graph.indptr) == 0] /= np.float32(dim)
+    return vectors
 
 
 def deepwalk_bytes(n_labels: int, dim: int) -> int:
@@ -101,18 +108,24 @@ def default_walks(n_nodes: int, length: int) -> int:
 
 
 class _Sentences:
-    """Iterate over walks, each a list of nodes."""
+    """Iterate over walks, each a list of the nodes' places among those that have edges."""
 
     def __init__(self, walks: RandomWalks) -> None:
         self.walks = walks
+        self.places = np.zeros(walks.graph.shape[0], np.int32)
+        self.places[walks.starts] = np.arange(len(walks.starts))
 
     def __iter__(self) -> Iterator[list[int]]:
         for block in self.walks.blocks():
-            yield from block.tolist()
+            yield from self.places[block].tolist()
 
 
 def _skip_gram(walks: RandomWalks, dim: int, window: int, negatives: int, seed: int) -> Any:
-    """Return gensim's untrained model with the nodes as its words."""
+    """Return gensim's untrained model; word i is the i-th node that has an edge.
+
+    gensim takes an integer for the number of a word or for the word itself, so that both must be
+    the same; otherwise frequencies and codes are those of other words.
+    """
     try:
         from gensim.models import Word2Vec
     except ImportError as error:
@@ -120,13 +133,13 @@ def _skip_gram(walks: RandomWalks, dim: int, window: int, negatives: int, seed: 
             f"DeepWalk needs gensim ({error}): pip install 'labelspace[neural]'"
         ) from None
     model = Word2Vec(
-        vector_size=dim, sg=1, hs=0, negative=negatives, window=window, min_count=0, sample=0,
-        seed=seed % MAX_SEED, workers=1,
+        vector_size=dim, sg=1, hs=int(negatives == 0), negative=negatives, window=window,
+        min_count=0, sample=0, sorted_vocab=0, seed=seed % MAX_SEED, workers=1,
     )  # fmt: skip
     # The stationary distribution of walks on an undirected graph: proportional to the degree.
     visits = np.asarray(walks.graph.sum(axis=1)).ravel()[walks.starts]
     visits *= len(walks) * walks.length / visits.sum()
     counts = np.maximum(1, np.rint(visits)).astype(np.int64)
-    frequencies = dict(zip(walks.starts.tolist(), counts.tolist(), strict=True))
+    frequencies = dict(enumerate(counts.tolist()))
     model.build_vocab_from_freq(frequencies, corpus_count=len(walks))
     return model

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -21,118 +20,41 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import expect
+from labelspace.nn.activations import LINEAR, RELU, Activation
+from labelspace.nn.dense_layers import DenseLayers
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.products import dense_times_dense, sparse_times_dense
+from labelspace.nn.perceptron import Perceptron
+from labelspace.nn.products import sparse_times_dense
 from labelspace.nn.row_tables import RowTable
 
 
-class DenseLayers:
-    """Linear layers with ReLU between them; the identity if there are none.
-
-    Parameters
-    ----------
-    layers : sequence of dict of Tensor
-        `weight` (inputs, outputs) and `bias` (outputs,) of each layer.
-    """
-
-    def __init__(self, layers: Sequence[dict[str, Tensor]]) -> None:
-        self.layers = layers
-
-    @classmethod
-    def fresh(cls, widths: Sequence[int], rng: np.random.Generator) -> DenseLayers:
-        """Return layers with random weights; a single square layer is initialised as identity.
-
-        Parameters
-        ----------
-        widths : sequence of int
-            Width of the input, of hidden layers and of the output.
-        rng : numpy.random.Generator
-        """
-        layers = []
-        for fan_in, fan_out in pairwise(widths):
-            if len(widths) == 2 and fan_in == fan_out:
-                weight = np.eye(fan_in, dtype=np.float32)
-            else:
-                weight = rng.standard_normal((fan_in, fan_out), np.float32)
-                weight *= np.sqrt(np.float32(2.0 / (fan_in + fan_out)))
-            bias = torch.zeros(fan_out, requires_grad=True)
-            layers.append({"weight": torch.from_numpy(weight).requires_grad_(), "bias": bias})
-        return cls(layers)
-
-    @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray]) -> DenseLayers:
-        """Return the layers of `arrays`; raise ModelFormatError if they do not fit each other."""
-        layers = [
-            {part: torch.from_numpy(np.array(arrays[f"{n}.{part}"])) for part in _PARTS}
-            for n in range(len(arrays) // len(_PARTS))
-        ]
-        for layer in layers:
-            weight, bias = layer["weight"], layer["bias"]
-            expect(
-                weight.ndim == 2 and bias.shape == weight.shape[1:],
-                "weight and bias of a layer differ in width",
-            )
-        for one, following in pairwise(layers):
-            fits = one["weight"].shape[1] == following["weight"].shape[0]
-            expect(fits, "the dense layers do not fit each other")
-        return cls(layers)
-
-    def width(self, width: int) -> int:
-        """Return the width of the output for an input of this width.
-
-        Raise ModelFormatError if the first layer has another one.
-        """
-        if not self.layers:
-            return width
-        expect(self.layers[0]["weight"].shape[0] == width, "the dense layers do not fit the code")
-        return int(self.layers[-1]["weight"].shape[1])
-
-    def __call__(self, h: Tensor) -> Tensor:
-        """Return the output with its gradient, for training."""
-        for number, layer in enumerate(self.layers):
-            h = (torch.relu(h) if number else h) @ layer["weight"] + layer["bias"]
-        return h
-
-    def apply(self, h: np.ndarray) -> np.ndarray:
-        """Return the output without gradient; a row does not depend on the rows beside it."""
-        for number, layer in enumerate(self.layers):
-            weight, bias = (layer[part].detach().numpy() for part in _PARTS)
-            h = dense_times_dense(np.maximum(h, 0.0) if number else h, weight) + bias
-        return h
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return all weights by name, sharing memory, for the Trainer."""
-        return {
-            f"{n}.{part}": layer[part] for n, layer in enumerate(self.layers) for part in _PARTS
-        }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return all weights by name, for `restore`."""
-        return {name: tensor.detach().numpy() for name, tensor in self.tensors().items()}
-
-
-_PARTS = ("weight", "bias")
-
-
 class Decoder:
-    """Maps a code to a wide row: dense layers, each with ReLU, then a vector and bias per column.
+    """Maps a code to a wide row: dense layers, all with activation, then one vector per column.
 
     Parameters
     ----------
     hidden : DenseLayers
     table : RowTable of shape (columns, width + 1)
-        The value of a column is the inner product of its row with the activations and a one. So a
-        batch trains the rows of its columns alone, and inner-product search finds the largest
-        values.
+        The value of a column is the inner product of its row with the activations and a one, its
+        bias. So a batch trains the rows of its columns alone, and inner-product search finds the
+        largest values.
+    output : Activation
+        Of the columns' values in `reconstruction_loss`. It keeps their order, so search does
+        without it.
     """
 
-    def __init__(self, hidden: DenseLayers, table: RowTable) -> None:
-        self.hidden, self.table = hidden, table
+    def __init__(self, hidden: DenseLayers, table: RowTable, output: Activation = LINEAR) -> None:
+        self.hidden, self.table, self.output = hidden, table, output
 
     @classmethod
     def fresh(
-        cls, widths: Sequence[int], n_columns: int, spread: float, rng: np.random.Generator
+        cls,
+        widths: Sequence[int],
+        n_columns: int,
+        spread: float,
+        rng: np.random.Generator,
+        activation: Activation = RELU,
+        output: Activation = LINEAR,
     ) -> Decoder:
         """Return a decoder with random weights.
 
@@ -144,20 +66,22 @@ class Decoder:
         spread : float
             Expected length of the columns' vectors.
         rng : numpy.random.Generator
+        activation, output : Activation
+            Of the hidden layers and of the columns' values.
         """
         table = rng.standard_normal((n_columns, widths[-1] + 1), np.float32)
         table *= np.float32(spread / np.sqrt(widths[-1]))
         table[:, -1] = 0.0
-        return cls(DenseLayers.fresh(widths, rng), RowTable(table))
+        return cls(DenseLayers.fresh(widths, rng, activation), RowTable(table), output)
 
     def activations(self, codes: Tensor) -> Tensor:
         """Return the input of the last layer, with a one appended for the biases."""
-        h = torch.relu(self.hidden(codes)) if self.hidden.layers else codes
+        h = self.hidden.activation(self.hidden(codes)) if self.hidden.layers else codes
         return torch.cat([h, torch.ones(len(h), 1)], dim=1)
 
     def queries(self, codes: np.ndarray) -> np.ndarray:
         """Return the same as `activations`, without gradient."""
-        h = np.maximum(self.hidden.apply(codes), 0.0) if self.hidden.layers else codes
+        h = self.hidden.activation.apply(self.hidden.apply(codes)) if self.hidden.layers else codes
         return np.hstack([h, np.ones((len(h), 1), np.float32)])
 
     def tensors(self) -> dict[str, Tensor]:
@@ -200,8 +124,8 @@ def reconstruction_loss(decoder: Decoder, codes: Tensor, X: csr_matrix, zeros: Z
     used = np.union1d(X.indices, zeros.columns)
     rows = decoder.table.rows(used)
     h = decoder.activations(codes)
-    cells = cell_products(h, rows, X.indptr, np.searchsorted(used, X.indices))
-    at_zeros = h @ rows[torch.from_numpy(np.searchsorted(used, zeros.columns))].T
+    cells = decoder.output(cell_products(h, rows, X.indptr, np.searchsorted(used, X.indices)))
+    at_zeros = decoder.output(h @ rows[torch.from_numpy(np.searchsorted(used, zeros.columns))].T)
     # All cells of the drawn columns are summed, then those of non-zeros are subtracted.
     drawn = torch.from_numpy(np.isin(X.indices, zeros.columns))
     squares = at_zeros.square().sum(1).sum() - cells[drawn].square().sum()
@@ -252,11 +176,11 @@ class Autoencoder:
 
     Parameters
     ----------
-    encoder : Encoder
+    encoder : Encoder or Perceptron
     decoder : Decoder
     """
 
-    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+    def __init__(self, encoder: Encoder | Perceptron, decoder: Decoder) -> None:
         self.encoder, self.decoder = encoder, decoder
 
     @classmethod
@@ -268,6 +192,10 @@ class Autoencoder:
         *,
         row_lr_scale: np.ndarray | None = None,
         spread: float = 1.0,
+        weight_norm: bool = True,
+        encoding: Activation = RELU,
+        decoding: Activation = RELU,
+        output: Activation = LINEAR,
     ) -> Autoencoder:
         """Return an autoencoder with random weights.
 
@@ -281,13 +209,25 @@ class Autoencoder:
             Factor of the learning rate and initial weights of the encoder's rows.
         spread : float
             Expected initial length of the decoder's vectors.
+        weight_norm : bool
+            Take an Encoder, whose hidden layers are weight-normalised and have ReLU; otherwise a
+            Perceptron.
+        encoding, decoding, output : Activation
+            Of the perceptron's and the decoder's hidden layers, and of the reconstructed values.
 
         Returns
         -------
         Autoencoder
         """
-        encoder = Encoder.fresh(n_columns, widths, rng, row_lr_scale=row_lr_scale)
-        return cls(encoder, Decoder.fresh(widths[::-1], n_columns, spread, rng))
+        encoder: Encoder | Perceptron
+        if weight_norm:
+            encoder = Encoder.fresh(n_columns, widths, rng, row_lr_scale=row_lr_scale)
+        else:
+            encoder = Perceptron.fresh(
+                n_columns, widths, rng, row_lr_scale=row_lr_scale, activation=encoding
+            )
+        decoder = Decoder.fresh(widths[::-1], n_columns, spread, rng, decoding, output)
+        return cls(encoder, decoder)
 
     @classmethod
     def along(
@@ -312,6 +252,7 @@ class Autoencoder:
         fresh.encoder.input_layer.weight[:, : pairs.shape[1]] = pairs
         fresh.decoder.table.weight[:] = 0.0
         fresh.decoder.table.weight[:, : pairs.shape[1]] = pairs
+        assert isinstance(fresh.encoder, Encoder)
         encoding = [layer["direction"] for layer in fresh.encoder.hidden]
         for number, layer in enumerate(encoding, 1):
             _pass_on(layer, r, pairs_in=True, pairs_out=number < len(encoding))

@@ -19,12 +19,13 @@ TINY = 1e-6
 
 
 class Encoder:
-    """phi(x): X W through ReLU layers; linear where there are no hidden ones.
+    """phi(x): X W + b through ReLU layers; linear where there are no hidden ones.
 
-    Hidden layers are weight-normalised as in section 3.1 of Guo et al. 2019: the weight vectors of
-    a layer's neurons share one trainable length, each keeps its own direction. The sparse layer is
-    if `length`, the shared one, is given. Its columns' own lengths are then constants of a batch: a
-    gradient through them would touch every row and only undo growth that the division undoes too.
+    Hidden layers can be weight-normalised as in section 3.1 of Guo et al. 2019: the weight vectors
+    of a layer's neurons share one trainable length, each keeps its own direction. The sparse layer
+    is if `length`, the shared one, is given. Its columns' own lengths are then constants of a
+    batch: a gradient through them would touch every row and only undo growth that the division
+    undoes too.
 
     Parameters
     ----------
@@ -32,6 +33,12 @@ class Encoder:
     hidden : sequence of dict of Tensor
         `direction`, `length` and `bias` of each hidden layer, or `weight` and `bias`.
     length : Tensor of shape (1,), optional
+    bias : Tensor of shape (outputs of the input layer,), optional
+        Bias of the input layer; None is none.
+    relu : bool
+        Whether hidden layers have their activation; without it the encoder is linear.
+    frozen : bool
+        Whether the weights are never trained: those of hidden layers are then normalised once.
 
     Examples
     --------
@@ -50,10 +57,18 @@ class Encoder:
         input_layer: SparseLinear,
         hidden: Sequence[dict[str, torch.Tensor]],
         length: torch.Tensor | None = None,
+        *,
+        bias: torch.Tensor | None = None,
+        relu: bool = True,
+        frozen: bool = False,
     ) -> None:
         self.input_layer = input_layer
         self.hidden = hidden
         self.length = length
+        self.bias = bias
+        self.relu = relu
+        self.frozen = frozen
+        self._dense: list[tuple[np.ndarray, np.ndarray]] | None = None
 
     @classmethod
     def fresh(
@@ -64,6 +79,12 @@ class Encoder:
         *,
         row_lr_scale: np.ndarray | None = None,
         weight_norm: bool = False,
+        bias: bool = True,
+        hidden_norm: bool = True,
+        input_bias: bool = False,
+        relu: bool = True,
+        spread: float | None = None,
+        hidden_spread: float | None = None,
     ) -> Encoder:
         """Return an encoder with random weights: without hidden layers, a random projection.
 
@@ -77,32 +98,45 @@ class Encoder:
             Factor of the learning rate and of the initial weights of each feature.
         weight_norm : bool
             Normalise the sparse layer too, at the cost of a pass over its weights per batch.
+        bias : bool
+            Train the biases of hidden layers; otherwise they stay 0.
+        hidden_norm : bool
+            Normalise the hidden layers; without it they have plain weights, drawn alike.
+        input_bias : bool
+            Give the sparse layer a bias, too.
+        relu : bool
+            Whether hidden layers have their activation.
+        spread, hidden_spread : float, optional
+            Standard deviation of the initial weights of the sparse and of the hidden layers; by
+            default 1 / sqrt(outputs) and sqrt(2 / inputs).
 
         Returns
         -------
         Encoder
         """
         weight = rng.standard_normal((n_features, widths[0]), np.float32)
-        weight /= np.sqrt(np.float32(widths[0]))
+        weight /= np.sqrt(np.float32(widths[0])) if spread is None else np.float32(1.0 / spread)
         if row_lr_scale is not None:
             weight *= row_lr_scale[:, None]
         hidden = []
         for fan_in, fan_out in pairwise(widths):
             drawn = rng.standard_normal((fan_in, fan_out), np.float32)
-            hidden.append(
-                {
-                    "direction": torch.from_numpy(drawn).requires_grad_(),
-                    "length": torch.ones(1).mul_(np.sqrt(2.0)).requires_grad_(),
-                    "bias": torch.zeros(fan_out, requires_grad=True),
-                }
-            )
+            layer = {
+                "direction": torch.from_numpy(drawn).requires_grad_(),
+                "length": torch.ones(1).mul_(_length(fan_in, hidden_spread)).requires_grad_(),
+                "bias": torch.zeros(fan_out, requires_grad=bias),
+            }
+            hidden.append(layer if hidden_norm else _without_norm(layer))
         length = None
         if weight_norm:
             length = torch.tensor([float(_column_lengths(weight).mean())], requires_grad=True)
-        return cls(SparseLinear(weight, row_lr_scale), hidden, length)
+        shift = torch.zeros(widths[0], requires_grad=True) if input_bias else None
+        return cls(SparseLinear(weight, row_lr_scale), hidden, length, bias=shift, relu=relu)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int | None = None) -> Encoder:
+    def restore(
+        cls, arrays: Mapping[str, np.ndarray], n_features: int | None = None, *, relu: bool = True
+    ) -> Encoder:
         """Return the encoder of what `arrays` returned, for prediction alone."""
         first = arrays["encoder.first"]
         expect(are_numbers(first, n_features, None), "the encoder does not fit the features")
@@ -115,7 +149,12 @@ class Encoder:
             fits = weight.ndim == 2 and len(weight) == width and bias.shape == weight.shape[1:]
             expect(fits, "the layers of the encoder do not fit each other")
             width = weight.shape[1]
-        return cls(SparseLinear.frozen(first), hidden)
+        shift = None
+        if "encoder.bias" in arrays:
+            fits = are_numbers(arrays["encoder.bias"], first.shape[1])
+            expect(fits, "the layers of the encoder do not fit each other")
+            shift = torch.from_numpy(np.array(arrays["encoder.bias"]))
+        return cls(SparseLinear.frozen(first), hidden, bias=shift, relu=relu, frozen=True)
 
     @property
     def dim(self) -> int:
@@ -128,8 +167,10 @@ class Encoder:
         h = self.input_layer(X)
         if self.length is not None:
             h = h * (self.length / torch.from_numpy(_column_lengths(self.input_layer.weight)))
+        if self.bias is not None:
+            h = h + self.bias
         for layer in self.hidden:
-            h = torch.relu(h) @ _weight(layer) + layer["bias"]
+            h = (torch.relu(h) if self.relu else h) @ _weight(layer) + layer["bias"]
         return h
 
     def encode(self, X: csr_matrix) -> np.ndarray:
@@ -137,10 +178,23 @@ class Encoder:
         h = sparse_times_dense(X, self.input_layer.weight)
         if self.length is not None:
             h *= self.length.detach().numpy() / _column_lengths(self.input_layer.weight)
-        for layer in self.hidden:
-            weight, bias = _weight(layer).detach().numpy(), layer["bias"].detach().numpy()
-            h = dense_times_dense(np.maximum(h, 0.0), weight, bias)
+        if self.bias is not None:
+            h += self.bias.detach().numpy()
+        for weight, bias in self._dense_layers():
+            h = dense_times_dense(np.maximum(h, 0.0) if self.relu else h, weight, bias)
         return h
+
+    def _dense_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return weights and biases of the hidden layers."""
+        if self._dense is not None:
+            return self._dense
+        found = [
+            (_weight(layer).detach().numpy(), layer["bias"].detach().numpy())
+            for layer in self.hidden
+        ]
+        if self.frozen:
+            self._dense = found
+        return found
 
     def fold(self) -> None:
         """Multiply the weights by the shared length, which gives the same vectors without it."""
@@ -156,39 +210,51 @@ class Encoder:
             {part: tensor.detach().clone().requires_grad_() for part, tensor in layer.items()}
             for layer in self.hidden
         ]
-        return Encoder(SparseLinear(np.array(self.input_layer.weight)), hidden)
+        bias = None if self.bias is None else self.bias.detach().clone().requires_grad_()
+        return Encoder(
+            SparseLinear(np.array(self.input_layer.weight)), hidden, bias=bias, relu=self.relu
+        )
 
     def projected(self, directions: np.ndarray) -> Encoder:
         """Return the encoder of phi(x) D, for orthogonal columns D (dim, fewer)."""
         self.fold()
-        if not self.hidden:
-            return Encoder(SparseLinear(self.input_layer.weight @ directions), [])
+        turn = torch.from_numpy(directions)
         with torch.no_grad():
-            turn, last = torch.from_numpy(directions), self.hidden[-1]
+            if not self.hidden:
+                bias = None if self.bias is None else self.bias @ turn
+                return Encoder(SparseLinear(self.input_layer.weight @ directions), [], bias=bias)
+            last = self.hidden[-1]
             turned = {"weight": _weight(last) @ turn, "bias": last["bias"] @ turn}
-        return Encoder(self.input_layer, [*self.hidden[:-1], turned])
+        hidden = [*self.hidden[:-1], turned]
+        return Encoder(self.input_layer, hidden, bias=self.bias, relu=self.relu)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return all weights by name, sharing memory, for the Trainer."""
         shared = {} if self.length is None else {"encoder.length": self.length}
         first = torch.from_numpy(self.input_layer.weight)
-        return {"encoder.first": first, **shared, **self._hidden_by_name()}
+        return {"encoder.first": first, **shared, **self._dense_by_name()}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all weights by name; the first may be a memory map, unlike torch's tensors."""
-        hidden = {name: tensor.detach().numpy() for name, tensor in self._hidden_by_name().items()}
-        return {"encoder.first": self.input_layer.weight, **hidden}
+        dense = {name: tensor.detach().numpy() for name, tensor in self._dense_by_name().items()}
+        return {"encoder.first": self.input_layer.weight, **dense}
 
-    def _hidden_by_name(self) -> dict[str, torch.Tensor]:
-        return {
+    def _dense_by_name(self) -> dict[str, torch.Tensor]:
+        own = {} if self.bias is None else {"encoder.bias": self.bias}
+        return own | {
             f"encoder.{number}.{part}": tensor
             for number, layer in enumerate(self.hidden)
             for part, tensor in layer.items()
         }
 
     def dense_parameters(self) -> list[torch.Tensor]:
-        shared = [] if self.length is None else [self.length]
-        return shared + [tensor for layer in self.hidden for tensor in layer.values()]
+        own = [tensor for tensor in (self.length, self.bias) if tensor is not None]
+        return own + [tensor for layer in self.hidden for tensor in layer.values()]
+
+
+def _length(fan_in: int, spread: float | None) -> float:
+    """Return the length of a neuron's weights whose entries have this standard deviation."""
+    return float(np.sqrt(2.0) if spread is None else spread * np.sqrt(fan_in))
 
 
 def _column_lengths(weight: np.ndarray) -> np.ndarray:
@@ -196,8 +262,13 @@ def _column_lengths(weight: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(lengths, np.float32(TINY)))
 
 
+def _without_norm(layer: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a layer that computes the same, trained by its weights as they are."""
+    return {"weight": _weight(layer).detach().requires_grad_(), "bias": layer["bias"]}
+
+
 def _weight(layer: dict[str, torch.Tensor]) -> torch.Tensor:
-    if "weight" in layer:  # of a layer that was turned, whose neurons no longer share a length
+    if "weight" in layer:  # plain, or turned, so that neurons no longer share a length
         return layer["weight"]
     direction = layer["direction"]
     lengths: torch.Tensor = direction.norm(dim=0, keepdim=True)

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace._core.adam import BETA_1, BETA_2, EPSILON
+from labelspace._core.threads import parallel_blocks
 from labelspace.nn import poincare
-from labelspace.nn.products import sparse_times_dense
+from labelspace.nn.products import rows_per_block, sparse_times_dense
 from labelspace.nn.row_tables import RowTable, SparseLinear
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 0.0005  # as in Zhang et al. 2018
@@ -29,15 +31,21 @@ class GradientTable(RowTable):
     Parameters
     ----------
     weight : ndarray of shape (rows, width)
+    row_lr_scale : ndarray of shape (rows,), optional
+        Factor of the learning rate of each row; None is 1 for all.
     """
 
-    def __init__(self, weight: np.ndarray) -> None:
+    def __init__(self, weight: np.ndarray, row_lr_scale: np.ndarray | None = None) -> None:
         self.weight = np.ascontiguousarray(weight, np.float32)
+        self.row_lr_scale = (
+            np.ones(len(weight), np.float32) if row_lr_scale is None else row_lr_scale
+        )
 
     def step(self, rate: float) -> None:
         if self._leaf.grad is not None:
             with np.errstate(all="ignore"):  # the Trainer raises an error for what overflowed
-                self.weight[self._ids] -= np.float32(rate) * self._leaf.grad.numpy()
+                rates = np.float32(rate) * self.row_lr_scale[self._ids, None]
+                self.weight[self._ids] -= rates * self._leaf.grad.numpy()
 
     def tensors(self) -> dict[str, Tensor]:
         return {}
@@ -66,16 +74,22 @@ class GradientLinear(SparseLinear):
 class MomentumLinear(SparseLinear):
     """The sparse input layer under gradient descent with momentum and weight decay.
 
-    Both are lazy, as in the row-wise Adam: they act on a feature's row when a batch has it.
+    Both can be lazy, as the row-wise Adam is: they act on a feature's row when a batch has it.
 
     Parameters
     ----------
     weight : ndarray of shape (features, width)
     row_lr_scale : ndarray of shape (features,), optional
         Factor of the learning rate of each row; None is 1 for all.
+    lazy : bool
+        Whether rows of features that the batch does not have stay as they are. If not, each step
+        passes over all weights.
     """
 
-    def __init__(self, weight: np.ndarray, row_lr_scale: np.ndarray | None = None) -> None:
+    def __init__(
+        self, weight: np.ndarray, row_lr_scale: np.ndarray | None = None, lazy: bool = True
+    ) -> None:
+        self.lazy = lazy
         self.row_lr_scale = (
             np.ones(len(weight), np.float32) if row_lr_scale is None else row_lr_scale
         )
@@ -88,13 +102,42 @@ class MomentumLinear(SparseLinear):
         columns = self._X.tocsc()
         used = np.flatnonzero(np.diff(columns.indptr))
         gradient = np.asarray(columns[:, used].T @ self._leaf.grad.numpy())
+        if not self.lazy:
+            self._step_all(rate, used, gradient)
+            return
         velocity = np.float32(MOMENTUM) * self.velocity[used] + gradient
         velocity += np.float32(WEIGHT_DECAY) * self.weight[used]
         self.velocity[used] = velocity
         self.weight[used] -= np.float32(rate) * self.row_lr_scale[used, None] * velocity
 
+    def _step_all(self, rate: float, used: np.ndarray, gradient: np.ndarray) -> None:
+        place = np.full(len(self.weight), -1)
+        place[used] = np.arange(len(used))
+
+        def block(start: int, stop: int) -> None:
+            rows = slice(start, stop)
+            _momentum_rows(
+                *(place[rows], gradient, np.float32(rate) * self.row_lr_scale[rows]),
+                *(self.weight[rows], self.velocity[rows]),
+            )
+
+        parallel_blocks(len(place), block, block=rows_per_block(len(place)))
+
     def tensors(self) -> dict[str, Tensor]:
         return {"velocity": torch.from_numpy(self.velocity)}
+
+
+@njit(cache=True, nogil=True)
+def _momentum_rows(place, gradient, rates, weight, velocity):  # type: ignore[no-untyped-def]
+    """Update all rows; `place` is that of a row's gradient, -1 where the batch gives none."""
+    momentum, decay = np.float32(MOMENTUM), np.float32(WEIGHT_DECAY)
+    for row in range(len(weight)):
+        for j in range(weight.shape[1]):
+            moved = momentum * velocity[row, j] + decay * weight[row, j]
+            if place[row] >= 0:
+                moved += gradient[place[row], j]
+            velocity[row, j] = moved
+            weight[row, j] -= rates[row] * moved
 
 
 class BallTable(RowTable):

@@ -37,6 +37,11 @@ class RowTable:
         Adam's running means of gradients and of squared gradients.
     steps : ndarray of shape (rows,), int32
         The number of updates of each row.
+    weight_decay : float or None
+        Weight of an L2 penalty, whose gradient is added to that of each updated row.
+    lazy : bool
+        Whether a step updates the rows that the batch uses alone. If not, it updates all rows, as
+        torch's Adam does: those that are not used have a gradient of zero.
 
     Examples
     --------
@@ -50,6 +55,9 @@ class RowTable:
            [0. , 0. ],
            [0.5, 0.5]], dtype=float32)
     """
+
+    weight_decay: float | None = None
+    lazy: bool = True
 
     def __init__(self, weight: np.ndarray, row_lr_scale: np.ndarray | None = None) -> None:
         self.row_lr_scale = (
@@ -88,14 +96,23 @@ class RowTable:
         if self._leaf.grad is None:
             return
         gradient, ids = self._leaf.grad.numpy(), self._ids
+        if not self.lazy and len(ids) < len(self.weight):
+            used, ids = ids, np.arange(len(self.weight))
+            whole = np.zeros_like(self.weight)
+            whole[used] = gradient
+            gradient = whole
+        decay = self._decay()
 
         def block(start: int, stop: int) -> None:
             _adam_rows(
-                *(ids[start:stop], gradient[start:stop], rate),
+                *(ids[start:stop], gradient[start:stop], decay, rate),
                 *(self.row_lr_scale, self.weight, self.moment1, self.moment2, self.steps),
             )
 
         parallel_blocks(len(ids), block, block=rows_per_block(len(ids)))
+
+    def _decay(self) -> np.float32 | None:
+        return None if self.weight_decay is None else np.float32(self.weight_decay)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the moments and step counts, sharing memory, for checkpoints."""
@@ -129,11 +146,14 @@ class SparseLinear(RowTable):
         if self._leaf.grad is None:
             return
         gradient, columns = self._leaf.grad.numpy(), self._X.tocsc()
-        used = np.flatnonzero(np.diff(columns.indptr))
+        used = np.arange(len(self.weight))
+        if self.lazy:
+            used = np.flatnonzero(np.diff(columns.indptr))
+        by_column, decay = (columns.indptr, columns.indices, columns.data), self._decay()
 
         def block(start: int, stop: int) -> None:
             _adam_columns(
-                *(used[start:stop], columns.indptr, columns.indices, columns.data, gradient, rate),
+                *(used[start:stop], *by_column, gradient, decay, rate),
                 *(self.row_lr_scale, self.weight, self.moment1, self.moment2, self.steps),
             )
 
@@ -142,8 +162,9 @@ class SparseLinear(RowTable):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _adam_columns(  # type: ignore[no-untyped-def]
-    used, indptr, indices, data, gradient, rate, row_lr_scale, weight, moment1, moment2, steps
-):
+    used, indptr, indices, data, gradient, decay, rate,
+    row_lr_scale, weight, moment1, moment2, steps,
+):  # fmt: skip
     width = weight.shape[1]
     sums = np.empty(width, np.float32)
     for column in used:
@@ -154,15 +175,15 @@ def _adam_columns(  # type: ignore[no-untyped-def]
                 sums[j] += value * source[j]
         steps[column] += 1
         w, m, v = weight[column], moment1[column], moment2[column]
-        adam_update(w, sums, m, v, None, rate * row_lr_scale[column], steps[column])
+        adam_update(w, sums, m, v, decay, rate * row_lr_scale[column], steps[column])
 
 
 @njit(cache=True, nogil=True)
 def _adam_rows(  # type: ignore[no-untyped-def]
-    ids, gradient, rate, row_lr_scale, weight, moment1, moment2, steps
+    ids, gradient, decay, rate, row_lr_scale, weight, moment1, moment2, steps
 ):
     for place in range(len(ids)):
         row = ids[place]
         steps[row] += 1
         w, m, v = weight[row], moment1[row], moment2[row]
-        adam_update(w, gradient[place], m, v, None, rate * row_lr_scale[row], steps[row])
+        adam_update(w, gradient[place], m, v, decay, rate * row_lr_scale[row], steps[row])

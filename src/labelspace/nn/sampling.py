@@ -12,7 +12,9 @@ from scipy.sparse import csr_matrix
 Negatives = Literal["in-batch", "uniform", "frequency", "hard", "all"]
 
 
-def drop_features(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_matrix:
+def drop_features(
+    X: csr_matrix, keep: float, rng: np.random.Generator, *, rescale: bool = True
+) -> csr_matrix:
     """Return X with each non-zero kept by chance `keep` and divided by it, which keeps the mean.
 
     Parameters
@@ -22,6 +24,8 @@ def drop_features(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_m
     keep : float
         Share of the non-zeros that are kept, above 0 and at most 1.
     rng : numpy.random.Generator
+    rescale : bool
+        Divide what is kept by `keep`.
 
     Returns
     -------
@@ -39,7 +43,8 @@ def drop_features(X: csr_matrix, keep: float, rng: np.random.Generator) -> csr_m
         return X
     kept = rng.random(X.nnz, np.float32) < keep
     dropped = X.copy()
-    dropped.data = np.where(kept, X.data / np.float32(keep), np.float32(0.0))
+    values = X.data / np.float32(keep) if rescale else X.data
+    dropped.data = np.where(kept, values, np.float32(0.0))
     dropped.eliminate_zeros()
     return dropped
 
@@ -54,10 +59,13 @@ class Candidates:
         Distinct and sorted.
     inclusion : ndarray of float32
         The chance of each to be among them, by which sampled losses are corrected.
+    drawn : ndarray of int
+        Those that are there as negatives, in any order, whether or not the batch has them.
     """
 
     labels: np.ndarray
     inclusion: np.ndarray
+    drawn: np.ndarray
 
     def columns(self, labels: np.ndarray) -> np.ndarray:
         """Return the positions of these labels, all of which must be candidates."""
@@ -117,16 +125,16 @@ class CandidateSampler:
         Candidates
         """
         if self.kind == "all":
-            return Candidates(np.arange(self.n_labels), np.ones(self.n_labels, np.float32))
+            every = np.arange(self.n_labels)
+            return Candidates(every, np.ones(self.n_labels, np.float32), every)
         drawn = self._negatives(rng)
-        pieces = [Y.indices, drawn]
         if hard is not None:
-            pieces.append(hard[hard >= 0])
-        labels = np.unique(np.concatenate(pieces)).astype(np.int64)
+            drawn = np.concatenate([drawn, hard[hard >= 0]])
+        labels = np.unique(np.concatenate([Y.indices, drawn])).astype(np.int64)
         inclusion = inclusion_chance(self.share[labels], Y.shape[0], self._drawn_chance(labels))
         if hard is not None:
             inclusion[np.isin(labels, hard)] = 1.0  # candidates by certainty, not by chance
-        return Candidates(labels, np.maximum(inclusion, 1e-6).astype(np.float32))
+        return Candidates(labels, np.maximum(inclusion, 1e-6).astype(np.float32), drawn)
 
     def _negatives(self, rng: np.random.Generator) -> np.ndarray:
         if self.kind == "frequency":
@@ -157,6 +165,58 @@ def inclusion_chance(share: np.ndarray, batch_size: int, drawn: np.ndarray | flo
     """
     in_batch = 1.0 - (1.0 - share) ** batch_size
     return np.asarray(in_batch + (1.0 - in_batch) * drawn)
+
+
+def negatives_per_row(Y: csr_matrix, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw labels that an example does not have, for each example of a batch.
+
+    All labels outside the row are as likely, and one may be drawn twice. No draw is rejected: the
+    u-th label outside of a sorted row is u plus the number of its labels that come before it.
+
+    Parameters
+    ----------
+    Y : csr_matrix of shape (batch, labels)
+        With sorted indices.
+    count : int
+        Draws per row.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (batch, count)
+        int64; -1 in rows that have every label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> Y = csr_matrix([[1, 0, 1, 0], [1, 1, 1, 1]])
+    >>> negatives_per_row(Y, 5, np.random.default_rng(0))
+    array([[3, 1, 1, 1, 3],
+           [-1, -1, -1, -1, -1]])
+    """
+    found = np.full((Y.shape[0], count), -1, np.int64)
+    _draw_outside(Y.indptr, Y.indices, Y.shape[1], rng.random(found.shape), found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _draw_outside(indptr, indices, n_labels, chances, found):  # type: ignore[no-untyped-def]
+    for row in range(len(found)):
+        own = indices[indptr[row] : indptr[row + 1]]
+        outside = n_labels - len(own)
+        if outside == 0:
+            continue
+        for place in range(found.shape[1]):
+            drawn = int(chances[row, place] * outside)
+            low, high = 0, len(own)
+            while low < high:  # the number of own labels before the drawn one
+                middle = (low + high) // 2
+                if own[middle] - middle <= drawn:
+                    low = middle + 1
+                else:
+                    high = middle
+            found[row, place] = drawn + low
 
 
 class Partners:

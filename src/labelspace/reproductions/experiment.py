@@ -55,6 +55,9 @@ class Sample:
         Number of training and of test examples, drawn at random once; None: all.
     split : int or None
         Which of the splits that the folder has, from 0; None: its training and test files.
+    redrawn : int or None
+        Seed by which training and test examples are drawn anew from all, in the same numbers;
+        None: they are not.
     features : str or None
         Features of texts; None: those that suit the method.
     """
@@ -63,6 +66,7 @@ class Sample:
     rows: int | None = None
     tested: int | None = None
     split: int | None = None
+    redrawn: int | None = None
     features: str | None = None
 
 
@@ -102,13 +106,15 @@ class Split:
 class Trial:
     """One row of a table: a method with parameters on a data set.
 
+    Trials that differ only in the split of the data are one row, with a mean over all their runs.
+
     Attributes
     ----------
     data : Sample
     row : mapping
         What distinguishes the row, by column; the name of the data set is added.
     method : str
-        Name of a method.
+        Name of a method, or "module:Class" for one that belongs to an experiment alone.
     params : mapping
         Parameters that are not defaults, without the seed.
     grid : sequence of mapping
@@ -116,6 +122,9 @@ class Trial:
         examples; empty if nothing is chosen.
     seeds : int or None
         Number of runs with seeds 0, 1, ...; None: as many as the experiment has.
+    final : mapping
+        Parameters of the tested runs alone, such as the size of an ensemble whose settings are
+        chosen with one member.
     """
 
     data: Sample
@@ -124,6 +133,7 @@ class Trial:
     params: Mapping[str, Any] = field(default_factory=dict)
     grid: Sequence[Mapping[str, Any]] = ()
     seeds: int | None = None
+    final: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fitted(method: Method, split: Split) -> Method:

@@ -9,7 +9,15 @@ from labelspace.errors import ParameterError
 from labelspace.reproductions.experiment import Experiment
 
 # Modules of this package that define EXPERIMENTS, which need no import of torch.
-MODULES: tuple[str, ...] = ("seq2seq", "treespace")
+MODULES: tuple[str, ...] = (
+    "hyperbolic",
+    "glas",
+    "dxml",
+    "neuralxc",
+    "hierarchicalxc",
+    "treespace",
+    "seq2seq",
+)
 
 
 def experiments() -> dict[str, Experiment]:

@@ -124,7 +124,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def _measured(row: Row, name: str) -> str:
     mean, error = row.mean(name), row.error(name)
     if math.isnan(mean):
-        return "failed" if row.runs else ""
+        return "failed" if any("failed" in run for run in row.runs) else ""
     return _digits(mean) if math.isnan(error) else f"{_digits(mean)} ± {_digits(error)}"
 
 
@@ -143,9 +143,9 @@ def _setting(setting: Mapping[str, Any]) -> str:
 def _seeds_sentence(rows: Sequence[Row]) -> str:
     counts = sorted({len(row.runs) for row in rows})
     if counts == [1]:
-        return "One seed per row."
+        return "One run per row."
     words = " or ".join(map(str, counts))
-    return f"Mean and standard error over {words} seeds per row."
+    return f"Mean and standard error over {words} runs per row, which differ in seed or split."
 
 
 def _tried(results: Results) -> str:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,9 @@ class _Runner:
             for setting in trial.grid
         ]
         scores = self._run(tuning, trials)
-        rows, tests = [], []
+        rows: list[Row] = []
+        tests: list[Task] = []
+        of_trial: dict[int, Row] = {}
         for number, trial in trials.items():
             own = [
                 (task.setting, float(figures.get(self.experiment.metric, -math.inf)))
@@ -157,11 +160,13 @@ class _Runner:
             ]
             chosen = max(own, key=lambda each: each[1])[0] if own else {}
             key = {"data": trial.data.name, **trial.row}
-            row = Row(key, trial.method, {**trial.params, **chosen}, chosen, own)
+            params = {**trial.params, **chosen, **trial.final}
+            row = Row(key, trial.method, params, chosen, own)
             row.paper = paper_figures(self.experiment.expected, key)
-            rows.append(row)
+            same = next((each for each in rows if each == row), None)  # on another split
+            of_trial[number] = same or row
+            rows += [] if same else [row]
             tests += [self._task(number, chosen, seed) for seed in range(trial.seeds or seeds)]
-        of_trial = dict(zip(trials, rows, strict=True))
         for task, figures in zip(tests, self._run(tests, trials), strict=True):
             of_trial[task.trial].runs.append(figures)
         return rows
@@ -244,8 +249,10 @@ def held_out(split: Split) -> Split:
 
 
 def _method(task: Task, trial: Trial) -> Method:
-    params = {**trial.params, **task.setting}
-    return method_class(trial.method).create(**params, seed=task.seed)
+    params = {**trial.params, **task.setting, **({} if task.tuning else trial.final)}
+    module, _, name = trial.method.rpartition(":")
+    cls: type[Method] = getattr(import_module(module), name) if module else method_class(name)
+    return cls.create(**params, seed=task.seed)
 
 
 def _line(task: Task, trial: Trial, figures: Mapping[str, Any], experiment: Experiment) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.sparse import as_csr
 from labelspace.data import read_split
@@ -86,7 +87,23 @@ def _datasets(sample: Sample, folder: Path) -> tuple[Dataset, Dataset]:
         train, test = read_split(folder / sample.name, split=sample.split)
     else:
         train, test = _generated(sample)
+    if sample.redrawn is not None:
+        train, test = _redrawn(train, test, sample.redrawn)
     return _drawn(train, sample.rows, 0), _drawn(test, sample.tested, 1)
+
+
+def _redrawn(train: Dataset, test: Dataset, seed: int) -> tuple[Dataset, Dataset]:
+    """Return as many training and test examples, drawn at random from both."""
+    known = csr_matrix((train.labels.data, train.labels.indices, train.labels.indptr),
+                       shape=(len(train), test.n_labels))  # fmt: skip
+    features = None if train.features is None else vstack([train.features, test.features], "csr")
+    texts = None if train.texts is None else [*train.texts, *(test.texts or ())]
+    ids = None if train.ids is None else [*train.ids, *(test.ids or ())]
+    both = replace(
+        test, labels=vstack([known, test.labels], "csr"), features=features, texts=texts, ids=ids
+    )
+    order = np.random.default_rng(seed).permutation(len(both))
+    return both.take(np.sort(order[: len(train)])), both.take(np.sort(order[len(train) :]))
 
 
 def _drawn(data: Dataset, rows: int | None, seed: int) -> Dataset:

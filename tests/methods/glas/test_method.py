@@ -156,10 +156,13 @@ def test_a_hold_out_without_labels_is_trained_on(data):
     assert "score" not in model.history_[0]
 
 
-def test_a_huge_learning_rate_raises_training_error_or_gives_a_finite_model(data):
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("unit", [False, True])
+def test_a_huge_learning_rate_raises_training_error_or_gives_a_finite_model(data, optimiser, unit):
     (X, Y), (X_test, _) = data
+    lengths = {"unit_inputs": unit, "unit_labels": unit}
     try:
-        model = GLaS(**{**SMALL, "lr": 1e30, "unit_inputs": False, "unit_labels": False}).fit(X, Y)
+        model = GLaS(**{**SMALL, **lengths, "optimiser": optimiser, "lr": 1e30}).fit(X, Y)
     except TrainingError:
         return
     assert np.isfinite(model.predict(X_test, 3).scores).all()

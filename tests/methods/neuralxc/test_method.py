@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from labelspace._core.sparse import unit_rows
-from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
 from labelspace.methods.baselines import MostCommon
 from labelspace.methods.neuralxc.method import NeuralXC
-from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path
+from labelspace.methods.neuralxc.network import Network, Path
 from labelspace.methods.neuralxc.objective import BatchObjective, label_reconstruction
 from labelspace.metrics.ranking import evaluate
+from labelspace.nn.activations import LINEAR
 from labelspace.nn.trainer import Batch, Trainer
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History
@@ -38,6 +38,13 @@ def precision(model, data):
     return evaluate(model.fit(X, Y).predict(X_test, 5), Y_test, bands=False)["P@1"]
 
 
+def network_of(layers, X, Y, bias=0.0):
+    names = ("input_layers", "output_layers", "regressor_layers")
+    params = resolved(NeuralXC(**dict(zip(names, layers, strict=True))), X, Y).params_
+    odds = np.full(Y.shape[1], bias, np.float32)
+    return Network.fresh(params, X.shape[1], odds, None, np.random.default_rng(0))
+
+
 def loss_of(model, network, X, Y, epoch=0):
     objective = BatchObjective([network], resolved(model, X, Y).params_, X, Y)
     run = Trainer()
@@ -48,9 +55,7 @@ def loss_of(model, network, X, Y, epoch=0):
 
 def test_the_loss_is_that_of_the_paper(data):
     X, Y = unit_rows(data[0][0][:9]), data[0][1][:9]
-    layers = Layers((7, 5), (6, 4), (3,))
-    network = Network.fresh(layers, X.shape[1], np.zeros(12, np.float32), None,
-                            np.random.default_rng(0))  # fmt: skip
+    network = network_of(((7, 5), (6, 4), (3,)), X, Y)
     x, y = X.toarray(), Y.toarray()
 
     def decoded(autoencoder, codes):
@@ -77,8 +82,7 @@ def test_the_loss_is_that_of_the_paper(data):
 
 def test_the_sampled_loss_is_the_exact_one_on_average(data):
     X, Y = unit_rows(data[0][0]), data[0][1]
-    network = Network.fresh(Layers((5,), (4,), ()), X.shape[1], np.full(12, -1, np.float32), None,
-                            np.random.default_rng(0))  # fmt: skip
+    network = network_of(((5,), (4,), ()), X, Y, bias=-1.0)
     rng = np.random.default_rng(1)
     exact = NeuralXC(alpha=1.0, beta=1.0, keep=1.0)
     sampled = NeuralXC(alpha=1.0, beta=1.0, keep=1.0, exact=0, samples=6)
@@ -132,20 +136,17 @@ def test_over_all_draws_the_labels_reconstruction_has_the_exact_loss_and_gradien
         {"keep": 1.0},
         {"feature_damping": 30.0},
         {"validation": 0.0},
-        {"preset": "bibtex", "epochs": 4, "lr": 0.01},
+        {"weight_norm": False, "activations": "mixed", "dense_lr_scale": 1.0},
+        {"feature_output": "relu", "init": "xavier", "initial_factor": 1.0, "prior": False},
+        {"unit_features": False, "unit_labels": False, "reduction": "mean"},
+        {"schedule": "constant", "weight_decay": 1e-5, "lazy": False},
+        {"pretrain": 5, "after_pretraining": "regressor", "dense_lr_scale": 0.5},
     ],
     ids=str,
 )
 def test_every_option_learns(data, options):
     baseline = precision(MostCommon(), data)
     assert precision(NeuralXC(**{**SMALL, **options}), data) > baseline + 25
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_presets_are_the_layers_of_the_paper(preset):
-    model = NeuralXC(preset=preset, ensemble=1)
-    rows = model.memory(Shape(100, 50, 20, 500, 200), model.get_params())["rows of features"]
-    assert rows == 2 * 16 * 50 * PRESETS[preset].inputs[0]
 
 
 def test_an_ensemble_is_the_mean_of_its_networks_logits(data):
@@ -201,6 +202,8 @@ def test_pretraining_keeps_the_regressor_and_does_not_count_for_patience(data):
     assert seen == [True, True, True, True, False, False]
     with pytest.raises(ParameterError, match="pretrain=3"):
         NeuralXC(pretrain=3, alpha=0.0, beta=0.0).fit(X, Y)
+    with pytest.raises(ParameterError, match="after_pretraining=codes"):
+        NeuralXC(after_pretraining="codes").fit(X, Y)
 
 
 def test_an_encoder_without_layers_raises_parameter_error(data):
@@ -228,9 +231,10 @@ def test_history_is_measured_on_the_same_examples_each_epoch(data):
 
 
 def test_a_path_is_restored_from_its_arrays(data):
-    (X, _), _ = data
-    network = Network.fresh(Layers((9, 7), (8, 6), (5,)), X.shape[1], np.zeros(12, np.float32),
-                            None, np.random.default_rng(0))  # fmt: skip
-    restored = Path.restore(network.path.arrays(), X.shape[1], 12)
+    (X, Y), _ = data
+    network = network_of(((9, 7), (8, 6), (5,)), X, Y)
+    restored = Path.restore(
+        network.path.arrays(), X.shape[1], 12, weight_norm=True, label_code=LINEAR
+    )
     assert np.array_equal(restored.queries(X), network.path.queries(X))
     assert np.array_equal(restored.vectors, network.path.vectors)

@@ -11,6 +11,10 @@ from labelspace.methods.defaults import autos
 from labelspace.methods.parameters import AUTO
 
 FEW_FEATURES, FEW_EXAMPLES = 1000, 10_000
+# Between the paper's small sets, which have at most 983 labels, and its large ones, which have at
+# least 30,938. Their numbers of examples overlap.
+FEW_LABELS = 5000
+EXAMPLES_PER_CLUSTER = 6000  # of the paper's form
 STEPS = 1000  # training steps to aim at, within these numbers of epochs
 MIN_EPOCHS, MAX_EPOCHS = 6, 30
 
@@ -23,7 +27,9 @@ def resolve(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     if batch_size == AUTO:
         batch_size = 1024 if few else 512
     steps_per_epoch = -(-shape.points // batch_size)
+    many_labels = shape.labels > FEW_LABELS
     values = {
+        "dim": 300 if many_labels else 100,
         # Few features need a layer that combines them; on many, a linear encoder overfits less.
         "hidden": (512,) if shape.features < FEW_FEATURES else (),
         "walks": default_walks(shape.used_labels, params["walk_length"]),
@@ -32,4 +38,7 @@ def resolve(params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
         # An ensemble gains most on few examples, where it costs least.
         "ensemble": 5 if few else 1,
     }
+    if params["preset"] == "paper":
+        values["hidden"] = (512,) if many_labels else (256,)
+        values["clusters"] = max(2, shape.points // EXAMPLES_PER_CLUSTER)
     return autos(params, values)

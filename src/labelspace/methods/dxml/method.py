@@ -33,6 +33,7 @@ from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.dxml.defaults import resolve
 from labelspace.methods.dxml.objective import BatchObjective, FixedExamples
+from labelspace.methods.dxml.presets import PAPER
 from labelspace.methods.dxml.targets import graph_vectors
 from labelspace.methods.dxml.update import update
 from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters
@@ -53,6 +54,7 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
+from labelspace.methods.presets import preset
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder, principal_directions
 from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
@@ -120,13 +122,48 @@ class DXML(Method):
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
     can_update: ClassVar[bool] = True
 
-    dim: int = integer("Dimension of the space.", default=300, group="usual", low=1, high=4096)
+    dim: int | Auto = integer(
+        "Dimension of the space.",
+        default=300,
+        group="usual",
+        low=1,
+        high=4096,
+        auto="100 up to 5,000 labels, else 300, as in the paper",
+    )
     hidden: tuple[int, ...] | Auto | None = layers(
         "Widths of hidden ReLU layers of the encoder.",
         default=AUTO,
         group="paper",
-        auto="512 below 1,000 features, else none",
+        auto="512 below 1,000 features, else none; with preset=paper 256 up to 5,000 labels, "
+        "else 512",
         none="the encoder is linear",
+    )
+    activation: str | None = choice(
+        "Activation of the hidden layers.",
+        "relu",
+        default="relu",
+        group="paper",
+        none="the layers are linear, as in the paper's ablation",
+    )
+    weight_norm: bool = flag(
+        "Let the weights of a hidden layer's neurons share one trained length.",
+        default=True,
+        group="paper",
+    )
+    input_bias: bool = flag(
+        "Add a bias in the first layer, as in the hidden ones.", default=False, group="paper"
+    )
+    input_spread: float | None = number(
+        "Standard deviation of the initial weights of the first layer.",
+        default=None,
+        low=1e-6,
+        none="one by the square root of its outputs",
+    )
+    hidden_spread: float | None = number(
+        "Standard deviation of the initial weights of the hidden layers.",
+        default=None,
+        low=1e-6,
+        none="the square root of two by the number of their inputs",
     )
     loss: str = choice(
         "Training objective: the likelihood of the neighbours' votes, or the distance to a target "
@@ -134,6 +171,18 @@ class DXML(Method):
         "votes",
         *TARGET_LOSSES,
         default="votes",
+        group="paper",
+    )
+    reduction: str = choice(
+        "Minimise the mean of the loss over the examples of a batch, or its sum as in equation 3.",
+        "mean",
+        "sum",
+        default="mean",
+        group="paper",
+    )
+    unit_targets: bool = flag(
+        "Scale label vectors, and targets made of them, to length 1, which points have.",
+        default=True,
         group="paper",
     )
     scale: float = number(
@@ -175,6 +224,12 @@ class DXML(Method):
     window: int = integer(
         "DeepWalk: number of steps of a walk that are context.", default=5, group="paper", low=1
     )
+    negatives: int = integer(
+        "DeepWalk: number of negative samples of skip-gram; 0 trains by hierarchical softmax.",
+        default=5,
+        group="paper",
+        low=0,
+    )
     keep: float = having(KEEP, default=0.7)
     dropout: float = number(
         "Share of the encoder's outputs to drop in training.", default=0.1, low=0.0, high=0.95
@@ -187,6 +242,11 @@ class DXML(Method):
         default="adam",
         group="paper",
     )
+    lazy: bool = flag(
+        "Apply momentum and weight decay of SGD only to rows of features that the batch has.",
+        default=True,
+        group="paper",
+    )
     lr: float = number("Learning rate.", default=0.005, group="usual", low=0.0)
     epochs: int | Auto = integer(
         "Maximum number of passes over the training data.",
@@ -196,7 +256,7 @@ class DXML(Method):
         auto="6 to 30, for about 1,000 training steps",
     )
     batch_size: int | Auto = having(BATCH_SIZE, low=2, auto="1024 below 10,000 examples, else 512")
-    patience: int = having(PATIENCE, default=10)
+    patience: int | None = having(PATIENCE, default=10, none="training is not stopped early")
     validation: float = having(VALIDATION, default=0.1, auto=None)
     metric: str = METRIC
     neighbours: int | Auto = integer(
@@ -249,7 +309,8 @@ class DXML(Method):
         default=AUTO,
         group="paper",
         low=1,
-        auto="twice the square root of the number of examples",
+        auto="twice the square root of the number of examples; with preset=paper "
+        "one per 6,000 examples, at least 2",
         tuned=True,
     )
     probes: int | Auto = integer(
@@ -264,6 +325,7 @@ class DXML(Method):
     update_epochs: int = integer(
         "Number of passes over new examples in `partial_fit`.", default=2, group="usual", low=0
     )
+    preset: str | None = preset(paper=PAPER)
     seed: int = SEED
 
     encoders_: list[Encoder]
@@ -301,6 +363,11 @@ class DXML(Method):
                     X.shape[1],
                     (*params.hidden, params.dim),
                     np.random.default_rng([params.seed, X.shape[1], learner]),
+                    hidden_norm=params.weight_norm,
+                    input_bias=params.input_bias,
+                    relu=params.activation == "relu",
+                    spread=params.input_spread,
+                    hidden_spread=params.hidden_spread,
                 )
             )
             for learner in range(params.ensemble)
@@ -348,7 +415,8 @@ class DXML(Method):
     def trainable(self, encoder: Encoder) -> Encoder:
         """Return the encoder with an input layer that moves by the rule of the optimiser."""
         if self.params_.optimiser == "sgd":
-            encoder.input_layer = MomentumLinear(encoder.input_layer.weight)
+            weight = encoder.input_layer.weight
+            encoder.input_layer = MomentumLinear(weight, lazy=self.params_.lazy)
         return encoder
 
     def train(
@@ -489,8 +557,9 @@ class DXML(Method):
         n_learners = self.params_.ensemble
         expect(f"{n_learners - 1}.encoder.first" in arrays, "the encoder of a learner is missing")
         self.graph_vectors_ = arrays.get("graph_vectors")
+        relu = self.params_.activation == "relu"
         self.encoders_ = [
-            Encoder.restore(with_prefix(f"{learner}.", arrays), self.n_features_in_)
+            Encoder.restore(with_prefix(f"{learner}.", arrays), self.n_features_in_, relu=relu)
             for learner in range(n_learners)
         ]
         dims = [encoder.dim for encoder in self.encoders_]

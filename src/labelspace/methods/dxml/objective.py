@@ -64,7 +64,11 @@ class BatchObjective:
         ]
         counts = np.maximum(np.bincount(Y.indices, minlength=Y.shape[1]), 1)
         self.partners = Partners(Y, 1.0 / counts) if self.params.partners else None
-        self.targets = None if model.graph_vectors_ is None else targets(Y, model.graph_vectors_)
+        self.targets = (
+            None
+            if model.graph_vectors_ is None
+            else targets(Y, model.graph_vectors_, unit=self.params.unit_targets)
+        )
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         parts = [
@@ -77,10 +81,12 @@ class BatchObjective:
         self, learner: int, rows: np.ndarray, rng: np.random.Generator
     ) -> torch.Tensor:
         if self.targets is not None:
-            return self._target_loss(self._points(learner, rows, rng), rows)
-        if self.partners is not None:
-            rows = np.unique(np.concatenate([rows, self.partners.draw(rows, rng)]))
-        return self._vote_loss(self._points(learner, rows, rng), learner, rows, rng)
+            loss = self._target_loss(self._points(learner, rows, rng), rows)
+        else:
+            if self.partners is not None:
+                rows = np.unique(np.concatenate([rows, self.partners.draw(rows, rng)]))
+            loss = self._vote_loss(self._points(learner, rows, rng), learner, rows, rng)
+        return loss if self.params.reduction == "mean" else len(rows) * loss
 
     def _points(self, learner: int, rows: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
         """Return z of the rows, with dropout of features and of the last layer."""

@@ -41,11 +41,17 @@ def graph_vectors(model: DXML, Y: csr_matrix, taxonomy: Taxonomy | None) -> np.n
         walks=params.walks,
         length=params.walk_length,
         window=params.window,
+        negatives=params.negatives,
+        unit=params.unit_targets,
         seed=params.seed,
     )
     return vectors[: Y.shape[1]]
 
 
-def targets(Y: csr_matrix, vectors: np.ndarray) -> np.ndarray:
-    """Return f_y = V y / nnz(y) of each row, scaled to length 1 as the encoder's output is."""
-    return unit_array(np.asarray(Y @ vectors, np.float32))
+def targets(Y: csr_matrix, vectors: np.ndarray, *, unit: bool = True) -> np.ndarray:
+    """Return f_y = V y / nnz(y) of each row; with `unit` of length 1, as points have."""
+    sums = np.asarray(Y @ vectors, np.float32)
+    if unit:
+        return unit_array(sums)
+    sums /= np.maximum(np.diff(Y.indptr), 1).astype(np.float32)[:, None]
+    return sums

@@ -27,7 +27,9 @@ def update(model: DXML, data: TrainingData) -> None:
     labelled = np.flatnonzero(np.diff(data.Y.indptr))
     X, Y = as_csr(data.X)[labelled], data.Y[labelled]
     if model.graph_vectors_ is not None:
-        model.graph_vectors_ = with_new_labels(model.graph_vectors_, Y, model.points(X)[0])
+        model.graph_vectors_ = with_new_labels(
+            model.graph_vectors_, Y, model.points(X)[0], unit=model.params_.unit_targets
+        )
     if model.params_.update_epochs > 0 and len(labelled):
         points = [np.asarray(index.vectors) for index in model.vote_.indexes]
         fixed = FixedExamples(points, with_columns(model.vote_.Y, Y.shape[1]))
@@ -36,11 +38,13 @@ def update(model: DXML, data: TrainingData) -> None:
     model.vote_ = model.vote_.extended(model.points(X), X, Y)
 
 
-def with_new_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> np.ndarray:
+def with_new_labels(
+    vectors: np.ndarray, Y: csr_matrix, points: np.ndarray, *, unit: bool = True
+) -> np.ndarray:
     """Return the label vectors with those of new labels appended.
 
-    The vector of a new label is the mean of the known labels that it occurs with, or else of its
-    examples' points; a label without examples gets zeros.
+    The vector of a new label has the direction of the mean of the known labels that it occurs with,
+    or else of its examples' points; a label without examples gets zeros.
 
     Parameters
     ----------
@@ -49,10 +53,15 @@ def with_new_labels(vectors: np.ndarray, Y: csr_matrix, points: np.ndarray) -> n
         Labels of the new examples, new labels in the last columns.
     points : ndarray of shape (n, dim)
         Points of the new examples.
+    unit : bool
+        Whether vectors have length 1; if not, new ones get the mean length of the known ones.
     """
     known, new = len(vectors), Y[:, len(vectors) :]
     cooccurrences = csr_matrix(new.T) @ Y[:, :known]
     added = np.asarray(cooccurrences @ vectors, np.float32)
     alone = np.diff(cooccurrences.indptr) == 0
     added[alone] = np.asarray(new.T @ points)[alone]
-    return np.vstack([vectors, unit_array(added)])
+    added = unit_array(added)
+    if not unit:
+        added *= np.linalg.norm(vectors, axis=1).mean()
+    return np.vstack([vectors, added])

@@ -4,13 +4,14 @@ An encoder phi maps an example into the space of the label vectors v; labels are
 
     h(x)_l = s <phi(x), v_l> + b_l
 
-with phi(x) and v_l of length 1 (`space.py`). Training is Algorithm 2 of the paper: a batch of
+with phi(x) and v_l of length 1 (`space.py`). Training follows Algorithm 2 of the paper: a batch of
 examples with input dropout, a loss over candidate labels, and the regulariser
 
     l_GLaS = 1/m^2 || V_b V_b^T - U_b ||_F^2,    U = 1/2 (A Z^-1 + Z^-1 A),  A = Y^T Y,  Z = diag(A)
 
-on the batch's m labels (`objective.py`). With lam = 0 and keep = 1 it is Algorithm 1. Not in the
-paper: a bias b_l per label, label vectors initialised at the centroids of their examples, smaller
+on m labels of the batch (`objective.py`). With lam = 0 and keep = 1 it is Algorithm 1. The preset
+"paper" (`presets.py`) is the paper's own form. By default, and not in the paper: a binary loss,
+Adam, a bias b_l per label, label vectors initialised at the centroids of their examples, smaller
 weights and learning rates for rare features, which such a model overfits on, and the votes of near
 training examples beside the labels' scores (`components/neighbour_blend.py`).
 """
@@ -36,6 +37,7 @@ from labelspace.methods.explanation import LabelExplanation, checked_example
 from labelspace.methods.glas.defaults import resolve
 from labelspace.methods.glas.explain import explain
 from labelspace.methods.glas.objective import BatchObjective
+from labelspace.methods.glas.presets import PAPER
 from labelspace.methods.glas.space import LabelSpace, as_queries
 from labelspace.methods.glas.update import UpdateObjective, extended, update_epochs
 from labelspace.methods.parameters import (
@@ -57,6 +59,7 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
+from labelspace.methods.presets import preset
 from labelspace.metrics.ranking import measure
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
@@ -132,12 +135,14 @@ class GLaS(Method):
         high=4096,
         auto="512, or 1024 above 25,000 labels",
     )
+    preset: str | None = preset(paper=PAPER)
     hidden: tuple[int, ...] | None = layers(
         "Widths of hidden ReLU layers of the encoder.",
         default=None,
         group="paper",
         none="the encoder is linear",
     )
+    hidden_bias: bool = flag("Train biases in the hidden layers.", default=True, group="paper")
     loss: str = choice(
         "Loss of a batch.",
         "binary",
@@ -185,15 +190,35 @@ class GLaS(Method):
         default="arithmetic",
         group="paper",
     )
+    regularised: str = choice(
+        "Labels of a batch that the regulariser is computed on: each of them once, or one drawn "
+        "for each example, as in the paper.",
+        "distinct",
+        "sampled",
+        default="distinct",
+        group="paper",
+    )
     keep: float = KEEP
+    rescale_kept: bool = flag(
+        "Divide the features that dropout keeps by `keep`, which the paper does not do.",
+        default=True,
+        group="paper",
+    )
     feature_damping: float | Auto | None = FEATURE_DAMPING
     scale: float = number(
-        "Initial value of the trained scale of inner products.", default=20.0, low=0.1
+        "Factor of inner products, or its initial value if it is trained.", default=20.0, low=0.1
     )
+    train_scale: bool = flag("Train the factor of inner products.", default=True, group="paper")
     unit_inputs: bool = flag(
         "Scale the examples' vectors to length 1.", default=True, group="paper"
     )
     unit_labels: bool = flag("Scale the label vectors to length 1.", default=True, group="paper")
+    weight_norm: bool = flag(
+        "Normalise the weights of the sparse layer as those of hidden layers: the weights of its "
+        "outputs share one trained length.",
+        default=False,
+        group="paper",
+    )
     prior: bool = flag("Train a bias per label, initialised at its log odds.", default=True)
     init: str = choice(
         "Initial label vectors: centroids of the labels' examples, or random.",
@@ -203,7 +228,37 @@ class GLaS(Method):
     )
     epochs: int = having(EPOCHS, default=8)
     batch_size: int | Auto = BATCH_SIZE
-    lr: float = having(ADAM_LR, default=0.004)
+    optimiser: str = choice(
+        "Update rule of the weights: Adam, or gradient descent as in the paper.",
+        "adam",
+        "sgd",
+        default="adam",
+        group="paper",
+    )
+    lr: float = having(
+        ADAM_LR,
+        default=0.004,
+        help="Learning rate of the encoder, and of the labels unless `label_lr` is given.",
+    )
+    label_lr: float | None = number(
+        "Learning rate of the label vectors, eta_V of the paper.",
+        default=None,
+        group="paper",
+        low=0.0,
+        none="the same as `lr`",
+    )
+    hidden_lr_divisor: float = number(
+        "Divide the learning rate of hidden layers, which every example updates, by this.",
+        default=5.0,
+        low=1.0,
+    )
+    schedule: str = choice(
+        "Learning rate over the epochs: constant, or falling to 0 in equal steps.",
+        "linear",
+        "constant",
+        default="linear",
+        group="paper",
+    )
     patience: int = PATIENCE
     validation: float | Auto = VALIDATION
     metric: str = METRIC
@@ -239,6 +294,7 @@ class GLaS(Method):
         watch(data.callbacks, self._rank_exactly, (X, Y), valid)
         objective = BatchObjective(self.space_, self.params_, X, Y)
         self.history_ = self._train(objective, data, self.params_.epochs, score)
+        self.space_.encoder.fold()
         self._build_blend(X, Y, valid)
         if valid is not None and len(hold_out.held_rows):
             self.blend_.add_examples(self.space_.embed, *valid)
@@ -260,14 +316,14 @@ class GLaS(Method):
             epochs=epochs,
             batch_size=batch_size or self.params_.batch_size,
             seed=self.params_.seed,
-            schedule="linear",
+            schedule=self.params_.schedule,
             patience=self.params_.patience,
             # The objective first: a checkpoint holds what it did at the end of an epoch.
             callbacks=[objective, *data.callbacks],
             identity=data.identity,
         )
         tensors = {**self.space_.tensors(), **objective.tensors()}
-        task = TrainingTask(tensors, objective, self.space_.optimiser(self.params_.lr), score)
+        task = TrainingTask(tensors, objective, self.space_.optimiser(self.params_), score)
         return trainer.run(task, objective.X.shape[0])
 
     def _build_blend(
@@ -427,12 +483,13 @@ class GLaS(Method):
         dim = params["dim"]
         first = (*params["hidden"], dim)[0]
         batch = params["batch_size"]
+        moments = 8 if params["optimiser"] == "adam" else 0
         drawn = 8 * batch + params["n_negatives"]
         candidates = shape.labels if params["negatives"] == "all" else min(drawn, shape.labels)
         needs = {
             "the data, cut in two": shape.data_bytes,
-            "the encoder, moments and the best so far": 16 * shape.features * first,
-            "label vectors, moments and the best so far": 20 * shape.labels * dim,
+            "the encoder, moments and the best so far": (8 + moments) * shape.features * first,
+            "label vectors, moments and the best so far": (12 + moments) * shape.labels * dim,
             "label vectors as they are searched": 12 * shape.labels * dim,
             "scores of a batch": 12 * batch * candidates,
             "the search index": index_bytes(shape.labels, dim + 1),

@@ -18,6 +18,7 @@ from labelspace.runs.callbacks import Callback, Run
 from labelspace.search.build import build_index
 
 MAX_REGULARISED = 2048  # labels per batch, since the target of the regulariser is their square
+SAMPLED_LOSSES = ("margin", "mined-margin")  # on one positive per example
 HARD = 20  # hard negatives kept per example
 HARD_PER_EXAMPLE = 2  # of these, how many are candidates in a batch
 HARD_RECALL = 0.9  # of the search for them, which need not be exact
@@ -57,13 +58,17 @@ class BatchObjective(Callback):
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return loss and penalty of a batch, with gradient."""
-        X = drop_features(self.X[batch.rows], self.params.keep, batch.rng)
+        keep, rescale = self.params.keep, self.params.rescale_kept
+        X = drop_features(self.X[batch.rows], keep, batch.rng, rescale=rescale)
         z, Y = self.replayed(self.space.points(X), self.Y[batch.rows], batch.rng)
         candidates = self.sampler.draw(Y, batch.rng, self._hard_of(batch))
         vectors = self.space.vectors(candidates.labels)
         logits = self.space.logits(z, vectors, candidates.labels)
-        loss = self._loss(logits, Y, candidates, batch.rng)
-        return loss + self.penalty(z, vectors, Y, candidates)
+        sampled = None
+        if self.params.loss in SAMPLED_LOSSES or self.params.regularised == "sampled":
+            sampled = one_positive(Y, candidates, batch.rng)
+        loss = self._loss(logits, Y, candidates, sampled)
+        return loss + self.penalty(z, vectors, Y, candidates, sampled)
 
     def replayed(
         self,
@@ -75,13 +80,25 @@ class BatchObjective(Callback):
         return z, Y
 
     def penalty(
-        self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
+        self,
+        z: torch.Tensor,
+        vectors: torch.Tensor,
+        Y: csr_matrix,
+        candidates: Candidates,
+        sampled: np.ndarray | None,
     ) -> torch.Tensor:
         """Return lam times the regulariser."""
         if self.params.lam == 0 or self.params.regulariser is None:
             return torch.zeros(())
+        if self.params.regularised == "distinct":
+            labels, counts = distinct_labels(Y), None
+        else:  # y_1 .. y_B of Algorithm 2: a label counts once for each example it was drawn for
+            assert sampled is not None
+            columns, times = np.unique(sampled[sampled >= 0], return_counts=True)
+            labels, counts = candidates.labels[columns], torch.from_numpy(times.astype(np.float32))
+        V = vectors[torch.from_numpy(candidates.columns(labels))]
         weight: float = self.params.lam
-        return weight * self._regulariser(z, vectors, Y, candidates)
+        return weight * self._regulariser(z, V, labels, counts)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return what checkpoints hold beside the weights."""
@@ -117,7 +134,11 @@ class BatchObjective(Callback):
             hard[rows, : labels.shape[1]] = labels
 
     def _loss(
-        self, logits: torch.Tensor, Y: csr_matrix, candidates: Candidates, rng: np.random.Generator
+        self,
+        logits: torch.Tensor,
+        Y: csr_matrix,
+        candidates: Candidates,
+        sampled: np.ndarray | None,
     ) -> torch.Tensor:
         rows = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
@@ -127,29 +148,40 @@ class BatchObjective(Callback):
             return losses.binary_loss(logits, rows, columns, negative_weights=1.0 / inclusion)
         if loss == "softmax":
             return losses.softmax_loss(logits, rows, columns, log_q=torch.log(inclusion))
-        sampled = torch.from_numpy(_one_positive(Y, candidates, rng))
+        assert sampled is not None
+        positives = torch.from_numpy(sampled)
         if loss == "margin":
-            return losses.margin_loss(logits, rows, columns, sampled, margin)
-        return losses.mined_margin_loss(logits, rows, columns, sampled, margin, self.params.hardest)
+            return losses.margin_loss(logits, rows, columns, positives, margin)
+        return losses.mined_margin_loss(
+            logits, rows, columns, positives, margin, self.params.hardest
+        )
 
     def _regulariser(
-        self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
+        self,
+        z: torch.Tensor,
+        V: torch.Tensor,
+        labels: np.ndarray,
+        counts: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Return the regulariser of the batch's labels, at most the MAX_REGULARISED commonest."""
-        labels, counts = np.unique(Y.indices, return_counts=True)
-        labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MAX_REGULARISED]])
-        V = vectors[torch.from_numpy(candidates.columns(labels))]
+        """Return the regulariser of these labels, whose vectors are V."""
         kind = self.params.regulariser
         if kind == "spread-out":
-            return regularisers.spread_out(V)
+            return regularisers.spread_out(V, counts)
         if kind == "gravity":
-            return regularisers.gravity(z, V)
+            return regularisers.gravity(z, V, counts)
         assert self.graph is not None
         U = regularisers.sparse_tensor(self.graph.sparse_submatrix(labels))
-        return (regularisers.glas if kind == "glas" else regularisers.graph_laplacian)(V, U)
+        function = regularisers.glas if kind == "glas" else regularisers.graph_laplacian
+        return function(V, U, counts)
 
 
-def _one_positive(Y: csr_matrix, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:
+def distinct_labels(Y: csr_matrix) -> np.ndarray:
+    """Return the labels of a batch, sorted, at most the MAX_REGULARISED commonest."""
+    labels, counts = np.unique(Y.indices, return_counts=True)
+    return np.sort(labels[np.argsort(-counts, kind="stable")[:MAX_REGULARISED]])
+
+
+def one_positive(Y: csr_matrix, candidates: Candidates, rng: np.random.Generator) -> np.ndarray:
     """Return the column of a random label of each example; -1 if it has none."""
     sizes = np.diff(Y.indptr)
     drawn = Y.indptr[:-1] + (rng.random(Y.shape[0]) * sizes).astype(np.int64)

@@ -18,11 +18,11 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import are_numbers, expect
 from labelspace.components.training_counts import TrainingCounts
 from labelspace.nn.encoder import Encoder, times_scalar, unit, unit_array
-from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
-from labelspace.nn.row_tables import RowTable
+from labelspace.nn.optimisers import Optimiser, OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_rules import GradientLinear, GradientTable
+from labelspace.nn.row_tables import RowTable, SparseLinear
 
-SCALE_LR = 0.01  # the scale is a number near 20: it needs larger steps than weights near 0
-DENSE_LR_DIVISOR = 5  # hidden layers are updated by every example: they need smaller steps
+SCALE_LR = 0.01  # Adam's, of the scale: near 20, it needs larger steps than weights near 0
 MIN_NORM = 1e-12
 
 
@@ -38,7 +38,7 @@ class LabelSpace:
     bias : Tensor of shape (labels,)
         b; all 0, and without gradient, if labels have no prior.
     scale : Tensor
-        s, a scalar.
+        s, a scalar; without gradient if it is held.
     unit_inputs, unit_labels : bool
         Whether phi(x) and v are scaled to length 1.
     """
@@ -65,15 +65,19 @@ class LabelSpace:
         encoder = Encoder.fresh(
             *(X.shape[1], (*params.hidden, params.dim), rng),
             row_lr_scale=counts.row_lr_scale(params.feature_damping),
+            weight_norm=params.weight_norm,
+            bias=params.hidden_bias,
         )
+        first = encoder.input_layer
+        encoder.input_layer = trained_layer(params.optimiser, first.weight, first.row_lr_scale)
         points = unit_array(encoder.encode(X)) if params.init == "centroid" else None
-        table = RowTable(initial_vectors(Y, points, params.dim, rng))
+        table = trained_table(params.optimiser, initial_vectors(Y, points, params.dim, rng))
         bias = counts.log_odds() if params.prior else np.zeros(Y.shape[1], np.float32)
         return cls(
             encoder,
             table,
             torch.from_numpy(bias).requires_grad_(params.prior),
-            torch.tensor(float(params.scale), requires_grad=True),
+            torch.tensor(float(params.scale), requires_grad=params.train_scale),
             unit_inputs=params.unit_inputs,
             unit_labels=params.unit_labels,
         )
@@ -155,17 +159,29 @@ class LabelSpace:
 
     # What the trainer and the store read.
 
-    def optimiser(self, lr: float) -> OptimiserGroup:
-        """Return Adam for all weights, by rows for the tables of which a batch uses few."""
-        tables = {"encoder": (self.encoder.input_layer, lr), "labels": (self.table, lr)}
+    def optimiser(self, params: SimpleNamespace) -> OptimiserGroup:
+        """Return the optimiser of all weights, by rows for the tables of which a batch uses few.
+
+        The encoder has the learning rate `lr`, what belongs to the labels `label_lr`.
+        """
+        lr, adam = params.lr, params.optimiser == "adam"
+        label_lr = lr if params.label_lr is None else params.label_lr
+        tables = {"encoder": (self.encoder.input_layer, lr), "labels": (self.table, label_lr)}
+        parts: dict[str, Optimiser] = {"rows": RowOptimiser(tables)}
         dense = [
-            {"params": [self.scale], "lr": SCALE_LR},
-            {"params": self.encoder.dense_parameters(), "lr": lr / DENSE_LR_DIVISOR},
+            ([self.scale], SCALE_LR if adam else label_lr),
+            (self.encoder.dense_parameters(), lr / params.hidden_lr_divisor),
+            ([self.bias], label_lr),
         ]
-        if self.bias.requires_grad:
-            dense.append({"params": [self.bias], "lr": lr})
-        adam = torch.optim.Adam([group for group in dense if group["params"]])
-        return OptimiserGroup({"rows": RowOptimiser(tables), "dense": TorchOptimiser(adam)})
+        groups = [
+            {"params": trained, "lr": rate}
+            for tensors, rate in dense
+            if (trained := [tensor for tensor in tensors if tensor.requires_grad])
+        ]
+        if groups:
+            rule = torch.optim.Adam if adam else torch.optim.SGD
+            parts["dense"] = TorchOptimiser(rule(groups))
+        return OptimiserGroup(parts)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return all weights by name, sharing memory, for the Trainer."""
@@ -184,6 +200,20 @@ class LabelSpace:
             "bias": self.bias.detach().numpy(),
             "scale": self.scale.detach().numpy(),
         }
+
+
+def trained_layer(
+    optimiser: str, weight: np.ndarray, row_lr_scale: np.ndarray | None = None
+) -> SparseLinear:
+    """Return the sparse layer of these weights, which the optimiser's rule updates."""
+    return (SparseLinear if optimiser == "adam" else GradientLinear)(weight, row_lr_scale)
+
+
+def trained_table(
+    optimiser: str, weight: np.ndarray, row_lr_scale: np.ndarray | None = None
+) -> RowTable:
+    """Return the label vectors, which the optimiser's rule updates."""
+    return (RowTable if optimiser == "adam" else GradientTable)(weight, row_lr_scale)
 
 
 def initial_vectors(

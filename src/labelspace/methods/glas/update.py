@@ -21,9 +21,13 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace.components.training_counts import TrainingCounts
 from labelspace.methods.glas.objective import BatchObjective
-from labelspace.methods.glas.space import LabelSpace, initial_vectors
+from labelspace.methods.glas.space import (
+    LabelSpace,
+    initial_vectors,
+    trained_layer,
+    trained_table,
+)
 from labelspace.nn.encoder import Encoder, unit, unit_array
-from labelspace.nn.row_tables import RowTable, SparseLinear
 from labelspace.nn.sampling import Candidates, CandidateSampler
 from labelspace.search.neighbours.compressed import CompressedExamples
 
@@ -56,21 +60,23 @@ def extended(
     """
     first = np.array(space.encoder.input_layer.weight)
     new_share = _new_share(before.features, after.features)
-    encoder = Encoder(SparseLinear(first, new_share), space.encoder.hidden)
-    for tensor in encoder.dense_parameters():
-        tensor.requires_grad_()
+    encoder = Encoder(trained_layer(params.optimiser, first, new_share), space.encoder.hidden)
+    for layer in encoder.hidden:
+        for part, tensor in layer.items():
+            tensor.requires_grad_(part != "bias" or params.hidden_bias)
     new = Y[:, len(before.labels) :]
     points = unit_array(space.embed(X)) if new.nnz else None
     rng = np.random.default_rng([params.seed, new.shape[1]])
     added = initial_vectors(new, points, encoder.dim, rng)
     return LabelSpace(
         encoder,
-        RowTable(
+        trained_table(
+            params.optimiser,
             np.concatenate([space.table.weight, added]),
             _new_share(np.pad(before.labels, (0, len(added))), after.labels),
         ),
         _extended_bias(space.bias, before, after, params.prior),
-        space.scale.clone().detach().requires_grad_(),
+        space.scale.clone().detach().requires_grad_(params.train_scale),
         unit_inputs=space.unit_inputs,
         unit_labels=space.unit_labels,
     )
@@ -128,9 +134,14 @@ class UpdateObjective(BatchObjective):
         )
 
     def penalty(
-        self, z: torch.Tensor, vectors: torch.Tensor, Y: csr_matrix, candidates: Candidates
+        self,
+        z: torch.Tensor,
+        vectors: torch.Tensor,
+        Y: csr_matrix,
+        candidates: Candidates,
+        sampled: np.ndarray | None,
     ) -> torch.Tensor:
-        penalty = super().penalty(z, vectors, Y, candidates)
+        penalty = super().penalty(z, vectors, Y, candidates, sampled)
         kept = np.flatnonzero(candidates.labels < len(self.known))
         if len(kept) == 0:  # a batch of new labels alone
             return penalty

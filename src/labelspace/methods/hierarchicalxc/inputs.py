@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from labelspace.nn.autoencoder import Autoencoder
     from labelspace.nn.encoder import Encoder
     from labelspace.nn.optimisers import OptimiserGroup
+    from labelspace.nn.perceptron import Perceptron
     from labelspace.nn.trainer import Batch
 
 INPUTS = ("raw", "code", "both")
-LR = 2e-4  # of Adam: it is initialised at the SVD solution, which larger steps destroy
+CODE_INITS = ("svd", "random")
 # Up to EXACT features, the reconstruction loss is over all of them; above, zeros are sampled.
 EXACT, SAMPLES = 10_000, 5000
 
@@ -33,11 +35,11 @@ class Inputs:
     Parameters
     ----------
     kind : {"raw", "code", "both"}
-    encoder : Encoder or None
+    encoder : Encoder, Perceptron or None
         Computes the code; None if the inputs are the features alone.
     """
 
-    def __init__(self, kind: str, encoder: Encoder | None) -> None:
+    def __init__(self, kind: str, encoder: Encoder | Perceptron | None) -> None:
         self.kind, self.encoder = kind, encoder
 
     def __call__(self, X: csr_matrix) -> csr_matrix:
@@ -64,45 +66,51 @@ class Inputs:
         if kind == "raw":
             return cls(kind, None)
         from labelspace.nn.encoder import Encoder
+        from labelspace.nn.perceptron import Perceptron
 
         own = {name: array for name, array in arrays.items() if name.startswith("encoder.")}
-        return cls(kind, Encoder.restore(own, n_features))
+        plain = "encoder.first_bias" in own
+        return cls(kind, (Perceptron if plain else Encoder).restore(own, n_features))
 
 
 def fit_encoder(
-    X: csr_matrix, widths: Sequence[int], epochs: int, seed: int, data: TrainingData
-) -> tuple[Encoder, list[dict[str, float]]]:
+    X: csr_matrix, params: SimpleNamespace, data: TrainingData
+) -> tuple[Encoder | Perceptron, list[dict[str, float]]]:
     """Return the encoder of an autoencoder of the examples, and the history of its training.
 
     With a single layer it is linear, and its optimum are the leading singular vectors of the
-    examples. With more layers it is initialised by them.
+    examples. With more layers it is initialised by them. With random initial weights it is trained
+    whatever its depth.
     """
     from labelspace.nn.autoencoder import Autoencoder, Zeros
     from labelspace.nn.trainer import Trainer, TrainingTask
 
     if X.shape[1] == 0:
         raise InputError("X has no columns: there are no features to encode")
-    X = unit_rows(X)
-    limits = [widths[-1], *(width // 2 for width in widths[:-1])]
-    directions = _singular_directions(X, min(*limits, *X.shape), seed)
-    if len(widths) == 1:
-        return _linear(directions), []
+    X, widths, seed = unit_rows(X), params.layers, params.seed
     rng = np.random.default_rng([seed, X.shape[1]])
-    autoencoder = Autoencoder.along(directions, widths, rng)
+    if params.code_init == "random":
+        autoencoder = Autoencoder.fresh(X.shape[1], widths, rng, weight_norm=False)
+    else:
+        limits = [widths[-1], *(width // 2 for width in widths[:-1])]
+        directions = _singular_directions(X, min(*limits, *X.shape), seed)
+        if len(widths) == 1:
+            return _linear(directions), []
+        autoencoder = Autoencoder.along(directions, widths, rng)
     n_zeros = None if X.shape[1] <= EXACT else SAMPLES
 
     def loss(batch: Batch) -> torch.Tensor:
         return autoencoder.loss(X[batch.rows], Zeros.draw(X.shape[1], n_zeros, batch.rng))
 
     trainer = Trainer(
-        epochs=epochs,
+        epochs=params.epochs,
         batch_size=default_batch_size(X.shape[0]),
         seed=seed,
         schedule="linear",
         callbacks=data.callbacks,
         identity=data.identity,
     )
-    task = TrainingTask(autoencoder.tensors(), loss, _optimiser(autoencoder))
+    task = TrainingTask(autoencoder.tensors(), loss, _optimiser(autoencoder, params.code_lr))
     history = trainer.run(task, X.shape[0])
     return autoencoder.encoder, history
 
@@ -123,11 +131,11 @@ def _linear(directions: np.ndarray) -> Encoder:
     return Encoder(SparseLinear.frozen(directions), [])
 
 
-def _optimiser(autoencoder: Autoencoder) -> OptimiserGroup:
+def _optimiser(autoencoder: Autoencoder, lr: float) -> OptimiserGroup:
     import torch
 
     from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 
-    rows = {name: (table, LR) for name, table in autoencoder.tables().items()}
-    dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=LR)
+    rows = {name: (table, lr) for name, table in autoencoder.tables().items()}
+    dense = torch.optim.Adam(autoencoder.dense_parameters(), lr=lr)
     return OptimiserGroup({"rows": RowOptimiser(rows), "dense": TorchOptimiser(dense)})

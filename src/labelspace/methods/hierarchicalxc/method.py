@@ -31,11 +31,19 @@ from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import ParameterError
-from labelspace.labels.clustering import TREE_KINDS, TreeKind, build_tree
+from labelspace.labels.clustering import JOINS, TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method
 from labelspace.methods.hierarchicalxc.defaults import MANY_LABELS, resolve
-from labelspace.methods.hierarchicalxc.inputs import INPUTS, Inputs, fit_encoder
+from labelspace.methods.hierarchicalxc.inputs import CODE_INITS, INPUTS, Inputs, fit_encoder
+from labelspace.methods.hierarchicalxc.presets import (
+    BIBTEX,
+    DELICIOUS,
+    EURLEX,
+    IOU,
+    MEDIAMILL,
+    PAPER,
+)
 from labelspace.methods.parameters import (
     AUTO,
     PRUNE,
@@ -48,6 +56,7 @@ from labelspace.methods.parameters import (
     layers,
     number,
 )
+from labelspace.methods.presets import preset
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, kept_blocks, progress_reporter
 
@@ -72,8 +81,8 @@ class HierarchicalXC(Method):
         p(l | x) = product over the edges of l's path of P(child | parent, x)
 
     and scored by a sigmoid of its log odds, calibrated on a hold-out. The paper follows every child
-    whose probability exceeds a threshold (`search="hard"`), which is no ranking. Ranked by path
-    probability, it is a probabilistic label tree [2]_.
+    whose probability exceeds a threshold (`search="hard"`), which gives a set of labels. Searched
+    by path probability alone, it is a probabilistic label tree [2]_.
 
     With at most 200 labels and the default `leaf_size`, the tree is flat: the method is then
     one-vs-all classification.
@@ -108,6 +117,14 @@ class HierarchicalXC(Method):
     has_label_trees: ClassVar[bool] = True
     summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
 
+    preset: str | None = preset(
+        paper=PAPER,
+        paper_iou=IOU,
+        bibtex=BIBTEX,
+        delicious=DELICIOUS,
+        mediamill=MEDIAMILL,
+        eurlex=EURLEX,
+    )
     tree: str = choice(
         "How labels are clustered into a tree; mixed uses average link for the first tree (above "
         "10,000 labels for the second too) and balanced k-means for the others.",
@@ -126,6 +143,13 @@ class HierarchicalXC(Method):
         low=2,
         auto="100; with at most 200 labels the tree is flat, which is one-vs-all",
     )
+    join: str = choice(
+        "How clusters of labels that share no example are joined, with complete, iou and average: "
+        "by balanced splits of their centroids, or one after another in the order of labels.",
+        *JOINS,
+        default="centroids",
+        group="paper",
+    )
     inputs: str = choice(
         "Inputs of the classifiers: the features, an autoencoder's code of them, or both.",
         *INPUTS,
@@ -137,8 +161,21 @@ class HierarchicalXC(Method):
         default=(256,),
         group="paper",
     )
+    code_init: str = choice(
+        "Initial weights of the autoencoder: leading singular vectors of the examples, which are "
+        "the optimum of a single layer; or random ones.",
+        *CODE_INITS,
+        default="svd",
+        group="paper",
+    )
+    code_lr: float = number(
+        "Learning rate of Adam for the autoencoder; singular vectors need small steps.",
+        default=2e-4,
+        low=0.0,
+    )
     epochs: int = integer(
-        "Number of training epochs of an autoencoder with several layers.",
+        "Number of training epochs of an autoencoder that is not a single layer of singular "
+        "vectors.",
         default=10,
         group="paper",
         low=1,
@@ -235,9 +272,7 @@ class HierarchicalXC(Method):
         """Return the fitted inputs of the classifiers."""
         if self.params_.inputs == "raw":
             return Inputs(self.params_.inputs, None)
-        encoder, history = fit_encoder(
-            X, self.params_.layers, self.params_.epochs, self.params_.seed, data
-        )
+        encoder, history = fit_encoder(X, self.params_, data)
         if history:
             self.history_ = history
         return Inputs(self.params_.inputs, encoder)
@@ -263,6 +298,7 @@ class HierarchicalXC(Method):
                 leaf_size=self.params_.leaf_size,
                 seed=seed,
                 taxonomy=taxonomy,
+                join=self.params_.join,
             )
             self.trees_.append(tree)
             what = f"tree {member + 1} of {self.params_.ensemble}"

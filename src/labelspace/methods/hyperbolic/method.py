@@ -22,17 +22,23 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
-from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr
+from labelspace._core.sparse import as_csr, bounded_rows, pack_csr, unit_rows, unpack_csr
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_counts import TrainingCounts
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.errors import TrainingError
+from labelspace.errors import ParameterError, TrainingError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
-from labelspace.methods.defaults import resolve_shared
+from labelspace.methods.hyperbolic.annexml import (
+    NeighbourObjective,
+    label_centroids,
+    label_neighbours,
+)
+from labelspace.methods.hyperbolic.defaults import resolve
 from labelspace.methods.hyperbolic.objective import BatchObjective
+from labelspace.methods.hyperbolic.presets import PAPER, PAPER_ANNEXML
 from labelspace.methods.hyperbolic.space import BALL_MAPS, OPTIMISERS, Space
 from labelspace.methods.hyperbolic.voting import label_shares
 from labelspace.methods.parameters import (
@@ -48,15 +54,18 @@ from labelspace.methods.parameters import (
     VALIDATION,
     Auto,
     choice,
+    flag,
     having,
     integer,
     layers,
     number,
 )
+from labelspace.methods.presets import preset
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.ensemble_trainer import Arrays, MemberTrainer
 from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.row_tables import RowTable
 from labelspace.nn.trainer import TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
@@ -66,6 +75,7 @@ from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, Neigh
 
 MAX_HELD_OUT = 2000  # examples; after every epoch each is compared with all training examples
 QUERIES_AT_A_TIME = 4096  # bounds the memory of the votes
+LONGEST_ROW = 1e12  # of inputs that are not scaled: squares of their points are finite in float32
 
 
 class Hyperbolic(Method):
@@ -128,6 +138,7 @@ class Hyperbolic(Method):
         default="hyperbolic",
         group="usual",
     )
+    preset: str | None = preset(paper=PAPER, paper_annexml=PAPER_ANNEXML)
     ball_map: str = choice(
         "How examples are mapped into the ball: by the exponential map, or by projecting those "
         "outside onto the rim.",
@@ -138,6 +149,14 @@ class Hyperbolic(Method):
     hidden: tuple[int, ...] | None = layers(
         "Widths of hidden ReLU layers of the encoder.", default=None, none="the encoder is linear"
     )
+    loss: str = choice(
+        "Loss: of an example against labels, as the paper has it, or AnnexML's, of an example "
+        "against others, which needs `geometry` spherical and `predict_by` examples.",
+        "labels",
+        "annexml",
+        default="labels",
+        group="paper",
+    )
     alpha: float = number(
         "Inverse temperature of the distances in the loss.",
         default=20.0,
@@ -145,15 +164,37 @@ class Hyperbolic(Method):
         low=0.0,
     )
     negatives: str = choice(
-        "How to sample negative labels beside those of the batch.",
+        "How to sample negative labels: for the whole batch, evenly, by frequency or those that "
+        "are nearest now, or for each example, evenly among the labels that it does not have.",
         "uniform",
         "frequency",
         "hard",
+        "per-example",
         default="uniform",
         group="paper",
     )
     n_negatives: int = integer(
-        "Number of sampled negative labels per batch.", default=300, group="paper", low=0
+        "Number of sampled negative labels per batch, or per example.",
+        default=300,
+        group="paper",
+        low=0,
+    )
+    batch_negatives: bool = flag(
+        "Whether labels of the other examples of a batch are negatives, too.",
+        default=True,
+        group="paper",
+    )
+    weighting: str = choice(
+        "What counts alike in the loss: examples, or pairs of an example and a label.",
+        "examples",
+        "pairs",
+        default="examples",
+        group="paper",
+    )
+    label_neighbours: int = integer(
+        "Number of neighbours of an example by the cosine of labels in AnnexML's loss.",
+        default=10,
+        low=1,
     )
     examples_weight: float = number(
         "Weight of the loss between examples that share labels; 0 is the paper's loss.",
@@ -172,6 +213,20 @@ class Hyperbolic(Method):
         default="adam",
         group="paper",
     )
+    label_lr_ratio: float | Auto = number(
+        "Learning rate of the label points divided by `lr`.",
+        default=AUTO,
+        group="paper",
+        low=0.0,
+        auto="4 in the ball, or 2 sqrt(dim) if `optimiser` is riemannian-adam; 1 elsewhere",
+    )
+    schedule: str = choice(
+        "Learning rate over the epochs: constant, or falling to 0.",
+        "constant",
+        "linear",
+        default="linear",
+        group="paper",
+    )
     label_spread: float = number(
         "Standard deviation of the initial label points.", default=0.001, group="paper", low=0.0
     )
@@ -181,6 +236,7 @@ class Hyperbolic(Method):
         group="paper",
         low=0.0,
     )
+    unit_inputs: bool = flag("Scale the rows of X to length 1.", default=True, group="paper")
     keep: float = having(KEEP, default=1.0, group="expert")
     feature_damping: float | Auto | None = having(FEATURE_DAMPING, default=None)
     epochs: int = having(EPOCHS, default=5)
@@ -243,19 +299,24 @@ class Hyperbolic(Method):
     def check_parameters(self) -> None:
         """Raise ParameterError for parameters out of range, MissingExtraError without faiss."""
         super().check_parameters()
+        if self.loss == "annexml" and (self.geometry, self.predict_by) != ("spherical", "examples"):
+            raise ParameterError(
+                "loss='annexml' compares examples by their cosine: set geometry='spherical' and "
+                "predict_by='examples'"
+            )
         if self.search == "codes":
             load_faiss()
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        return resolve_shared(params, shape)
+        return resolve(params, shape)
 
     def _fit(self, data: TrainingData) -> None:
         params = self.params_
         hold_out = HoldOut.of(data, params.validation, params.seed, cap=MAX_HELD_OUT)
-        X, Y, held = unit_rows(hold_out.X), hold_out.Y, hold_out.valid
+        X, Y, held = self._inputs(hold_out.X), hold_out.Y, hold_out.valid
         if held is not None:
-            held = (unit_rows(held[0]), held[1])
+            held = (self._inputs(held[0]), held[1])
         self.spaces_ = [self._frozen(arrays) for arrays in self._train(data, X, Y, held)]
         self.calibration_ = Calibration(eps=VOTE_EPS)
         if held is not None:
@@ -265,6 +326,10 @@ class Hyperbolic(Method):
         if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
             X, Y = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
         self._index_examples(X, Y, params.search, None if held is None else held[0])
+
+    def _inputs(self, X: csr_matrix) -> csr_matrix:
+        """Return examples as the encoder takes them."""
+        return unit_rows(X) if self.params_.unit_inputs else bounded_rows(X, LONGEST_ROW)
 
     def _train(
         self,
@@ -277,6 +342,7 @@ class Hyperbolic(Method):
         params = self.params_
         done: list[Arrays] = []
         counts = LabelCounts.of(Y)
+        near = label_neighbours(Y, params.label_neighbours) if params.loss == "annexml" else None
         self.history_ = []
         while len(done) < params.ensemble:
             trainer = MemberTrainer(
@@ -285,18 +351,24 @@ class Hyperbolic(Method):
                 epochs=params.epochs,
                 batch_size=params.batch_size,
                 seed=params.seed,
-                schedule="linear",
+                schedule=params.schedule,
                 patience=params.patience,
                 callbacks=data.callbacks,
                 identity=data.identity,
             )
             space = self._fresh_space(X, Y, trainer.seed)
-            objective = BatchObjective(self, space, X, Y)
+            objective = (
+                BatchObjective(self, space, X, Y)
+                if near is None
+                else NeighbourObjective(self, space, X, near)
+            )
             score = self._validation(space, X, Y, held, counts)
             self._watch(data, space, (X, Y), held)
             trainer.progress.history = self.history_
             task = TrainingTask(space.tensors(), objective, self._optimiser(space), score)
             self.history_ = trainer.run(task, X.shape[0])
+            if near is not None:
+                space.labels.weight[:] = label_centroids(space.embed(X), Y)
             if not all(np.isfinite(array).all() for array in space.arrays().values()):
                 raise TrainingError("the weights became NaN or infinite; lower the learning rate")
             done.append({name: np.array(array) for name, array in space.arrays().items()})
@@ -323,15 +395,11 @@ class Hyperbolic(Method):
 
     def _optimiser(self, space: Space) -> OptimiserGroup:
         params = self.params_
-        label_lr = params.lr
-        if params.geometry == "hyperbolic":
-            # Steps at the centre of the ball are then as long as in Euclidean space.
-            riemannian = params.optimiser == "riemannian-adam"
-            label_lr *= 2.0 * params.dim**0.5 if riemannian else 4.0
-        tables = {
-            "encoder": (space.encoder.input_layer, params.lr),
-            "labels": (space.labels, label_lr),
+        tables: dict[str, tuple[RowTable, float]] = {
+            "encoder": (space.encoder.input_layer, params.lr)
         }
+        if params.loss == "labels":
+            tables["labels"] = (space.labels, params.lr * params.label_lr_ratio)
         parts: dict[str, Any] = {"rows": RowOptimiser(tables)}
         if space.encoder.hidden:
             dense = space.encoder.dense_parameters()
@@ -423,7 +491,7 @@ class Hyperbolic(Method):
         return Ranking.from_sparse(shares, k)
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        rows = unit_rows(as_csr(X))
+        rows = self._inputs(as_csr(X))
         starts = range(0, max(1, rows.shape[0]), QUERIES_AT_A_TIME)
         best = Ranking.stack(
             [self._rank(rows[start : start + QUERIES_AT_A_TIME], k) for start in starts]
@@ -442,7 +510,7 @@ class Hyperbolic(Method):
         ndarray of shape (n, dim)
             Points of the ball, of length 1, or anywhere, by `geometry`.
         """
-        return self.spaces_[0].embed(unit_rows(as_csr(X)))
+        return self.spaces_[0].embed(self._inputs(as_csr(X)))
 
     @property
     def label_vectors_(self) -> np.ndarray:
@@ -498,11 +566,15 @@ class Hyperbolic(Method):
         dim, n = params["dim"], params["ensemble"]
         first = (*params["hidden"], dim)[0]
         in_batch = min(shape.labels, 8 * params["batch_size"]) + params["n_negatives"]
+        own = 0  # label points looked up for negatives of each example
+        if params["negatives"] == "per-example":
+            own = min(shape.labels, params["batch_size"] * params["n_negatives"]) * dim
         return {
             "training data and hold-out": shape.data_bytes,
             "encoders: weights, moments and the best epoch": 4 * (3 + n) * shape.features * first,
             "label points: weights, moments and the best epoch": 4 * (3 + n) * shape.labels * dim,
             "points of the examples and search index": 8 * (n + 1) * shape.points * dim,
             "labels by example and by label": 24 * shape.label_nnz,
-            "distances of a batch": 48 * params["batch_size"] * (in_batch + params["batch_size"]),
+            "distances of a batch": 48 * params["batch_size"] * (in_batch + params["batch_size"])
+            + 100 * own,
         }

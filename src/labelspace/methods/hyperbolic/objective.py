@@ -2,7 +2,8 @@
 
 The first term is that of section 2.4: an example should be nearer to each of its labels than to
 labels that it does not have. The second follows the outlook of the paper's conclusion: an example
-should be nearer to one that shares many of its labels than to the others of the batch.
+should be nearer to one that shares many of its labels than to the others of the batch. AnnexML's
+loss, which the paper compares with, has a module of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from torch import Tensor
 from labelspace._core.sparse import rows_of, unit_rows
 from labelspace.methods.hyperbolic.space import Space
 from labelspace.nn import losses
-from labelspace.nn.sampling import CandidateSampler, Partners, drop_features
+from labelspace.nn.pair_distances import pair_distances
+from labelspace.nn.sampling import CandidateSampler, Partners, drop_features, negatives_per_row
 from labelspace.nn.trainer import Batch
 from labelspace.search.geometry.points import ExactNeighbours
 
@@ -32,7 +34,8 @@ class BatchObjective:
 
     def __init__(self, model: Hyperbolic, space: Space, X: csr_matrix, Y: csr_matrix) -> None:
         self.params, self.space, self.X, self.Y = model.params_, space, X, Y
-        self.sampler = CandidateSampler(Y, self.params.negatives, self.params.n_negatives)
+        if self.params.negatives != "per-example":
+            self.sampler = CandidateSampler(Y, self.params.negatives, self.params.n_negatives)
         self.partners = None
         if self.params.examples_weight > 0:
             counts = np.maximum(np.bincount(Y.indices, minlength=Y.shape[1]), 1)
@@ -60,20 +63,78 @@ class BatchObjective:
         return torch.from_numpy(cosines)
 
     def _label_loss(self, examples: Tensor, Y: csr_matrix, rng: np.random.Generator) -> Tensor:
-        """Return the mean over labels l of -log (e(l) / (e(l) + sum of e over negatives)).
+        """Return the mean of -log (e(l) / (e(l) + sum of e over negatives)), l a label.
 
         e(l) is exp(-alpha d(r, l)), r the point of the example.
         """
-        candidates = self.sampler.draw(Y, rng, self._hard(examples))
-        labels = self.space.label_rows(self.space.labels.rows(candidates.labels))
         sizes = np.diff(Y.indptr)
+        if self.params.weighting == "examples":
+            weights = np.repeat(1.0 / np.maximum(sizes, 1), sizes)
+        else:  # the loss divides by the examples, of which there are fewer than pairs
+            weights = np.full(Y.nnz, len(sizes) / max(1, Y.nnz))
+        logits, columns = (
+            self._own_negatives(examples, Y, rng)
+            if self.params.negatives == "per-example"
+            else self._shared_negatives(examples, Y, rng)
+        )
         return losses.softmax_loss(
-            -self.params.alpha * self.space.distances(examples, labels),
+            logits,
             torch.from_numpy(rows_of(Y)),
-            torch.from_numpy(candidates.columns(Y.indices)),
-            weights=torch.from_numpy(np.repeat(1.0 / np.maximum(sizes, 1), sizes)),
+            torch.from_numpy(columns),
+            weights=torch.from_numpy(weights),
             exclude_positives=True,
         )
+
+    def _shared_negatives(
+        self, examples: Tensor, Y: csr_matrix, rng: np.random.Generator
+    ) -> tuple[Tensor, np.ndarray]:
+        """Return logits against labels drawn for the batch, and the columns of its own labels."""
+        candidates = self.sampler.draw(Y, rng, self._hard(examples))
+        labels = self.space.label_rows(self.space.labels.rows(candidates.labels))
+        logits = -self.params.alpha * self.space.distances(examples, labels)
+        columns = candidates.columns(Y.indices)
+        if not self.params.batch_negatives:
+            not_drawn = ~np.isin(candidates.labels, candidates.drawn)
+            left_out = np.repeat(not_drawn[None], len(examples), axis=0)
+            left_out[rows_of(Y), columns] = False
+            logits = logits.masked_fill(torch.from_numpy(left_out), -torch.inf)
+        return logits, columns
+
+    def _own_negatives(
+        self, examples: Tensor, Y: csr_matrix, rng: np.random.Generator
+    ) -> tuple[Tensor, np.ndarray]:
+        """Return logits against labels drawn for each example, and the columns of its own labels.
+
+        A row of the logits has the negatives first, then the example's labels, then nothing.
+        """
+        drawn = negatives_per_row(Y, self.params.n_negatives, rng)
+        used = np.unique(np.concatenate([Y.indices, drawn[drawn >= 0]])).astype(np.int64)
+        labels = self.space.label_rows(self.space.labels.rows(used))
+        sizes, own_rows = np.diff(Y.indptr), rows_of(Y)
+        columns = drawn.shape[1] + np.arange(Y.nnz) - np.repeat(Y.indptr[:-1], sizes)
+        there = np.nonzero(drawn >= 0)
+        rows = np.concatenate([there[0], own_rows])
+        distances = pair_distances(
+            examples,
+            labels,
+            rows,
+            np.searchsorted(used, np.concatenate([drawn[there], Y.indices])),
+            self.space.geometry,
+        )
+        width = drawn.shape[1] + max(1, sizes.max(initial=0))
+        logits = torch.full((len(examples), width), -torch.inf, dtype=torch.float64)
+        places = np.concatenate([there[1], columns])
+        logits = logits.index_put(
+            (torch.from_numpy(rows), torch.from_numpy(places)), -self.params.alpha * distances
+        )
+        if self.params.batch_negatives:
+            in_batch = np.unique(Y.indices)
+            mine = torch.zeros((len(examples), len(in_batch)), dtype=torch.bool)
+            mine[own_rows, np.searchsorted(in_batch, Y.indices)] = True
+            theirs = labels.index_select(0, torch.from_numpy(np.searchsorted(used, in_batch)))
+            shared = -self.params.alpha * self.space.distances(examples, theirs)
+            logits = torch.cat([logits, shared.masked_fill(mine, -torch.inf)], dim=1)
+        return logits, columns
 
     def _hard(self, examples: Tensor) -> np.ndarray | None:
         """Return the labels that are nearest to the examples now, their own among them."""

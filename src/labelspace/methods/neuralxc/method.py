@@ -6,9 +6,10 @@ to a code of labels; all are trained together on
     L(x, y) = alpha |psi_i(phi_i(x)) - x|^2 + beta |psi_o(phi_o(y)) - y|^2
               + BCE(psi_o(f(phi_i(x))), y)                                                  (1)
 
-and labels are ranked by psi_o(f(phi_i(x))). Not in the paper: input dropout, smaller weights and
-learning rates for rare features, sampled zeros for wide rows, several networks whose logits are
-averaged, and the votes of near training examples (`components/neighbour_blend.py`).
+and labels are ranked by psi_o(f(phi_i(x))). Not in the paper: rows of length 1, learning rates that
+differ between layers, input dropout, smaller weights and learning rates for rare features, sampled
+zeros for wide rows, several networks whose logits are averaged, and the votes of near training
+examples (`components/neighbour_blend.py`). `preset="paper"` does without all of them.
 """
 
 from __future__ import annotations
@@ -30,8 +31,17 @@ from labelspace.errors import ParameterError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.neuralxc.defaults import resolve
-from labelspace.methods.neuralxc.network import PRESETS, Layers, Network, Path, optimiser
+from labelspace.methods.neuralxc.network import Activations, Network, Path
 from labelspace.methods.neuralxc.objective import BatchObjective
+from labelspace.methods.neuralxc.optimiser import optimiser
+from labelspace.methods.neuralxc.presets import (
+    BIBTEX,
+    DELICIOUS,
+    EURLEX,
+    MEDIAMILL,
+    PAPER,
+    SEQUENTIAL,
+)
 from labelspace.methods.parameters import (
     ADAM_LR,
     AUTO,
@@ -44,11 +54,13 @@ from labelspace.methods.parameters import (
     VALIDATION,
     Auto,
     choice,
+    flag,
     having,
     integer,
     layers,
     number,
 )
+from labelspace.methods.presets import preset
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import unit_array
 from labelspace.nn.trainer import Trainer, TrainingTask
@@ -99,28 +111,61 @@ class NeuralXC(Method):
     name: ClassVar[str] = "neuralxc"
     summary: ClassVar[str] = "autoencoders of features and labels, a regressor between their codes"
 
-    preset: str | None = choice(
-        "Layers of the paper for a data set, in place of the three lists of layers.",
-        *PRESETS,
-        default=None,
-        group="paper",
-        none="the three lists of layers are used",
+    preset: str | None = preset(
+        paper=PAPER,
+        bibtex=BIBTEX,
+        delicious=DELICIOUS,
+        mediamill=MEDIAMILL,
+        eurlex=EURLEX,
+        paper_sequential=SEQUENTIAL,
     )
-    input_layers: tuple[int, ...] = layers(
+    input_layers: tuple[int, ...] | Auto = layers(
         "Widths of the layers of the feature encoder; the last is that of the code.",
         default=(512,),
         group="usual",
+        auto="a hidden layer of half the features, at most 2,500, and a code of 6 times the square "
+        "root of their number, at most 500",
     )
-    output_layers: tuple[int, ...] = layers(
+    output_layers: tuple[int, ...] | Auto = layers(
         "Widths of the layers of the label encoder; the last is that of the code.",
         default=(512,),
         group="usual",
+        auto="a hidden layer of half the labels, at most 1,331, and a code of 2.6 times the square "
+        "root of their number, at most 141",
     )
-    regressor_layers: tuple[int, ...] | None = layers(
+    regressor_layers: tuple[int, ...] | Auto | None = layers(
         "Widths of hidden layers of the regressor between the codes.",
         default=None,
         group="paper",
+        auto="one of the mean width of the two codes",
         none="the regressor is linear",
+    )
+    activations: str = choice(
+        "Activations of hidden layers and of codes of labels: relu is ReLU and linear codes; "
+        "mixed is leaky ReLU in the decoder of features (slope 0.2) and the encoder of labels "
+        "(0.1), ReLU elsewhere, and codes by tanh.",
+        "relu",
+        "mixed",
+        default="relu",
+        group="paper",
+    )
+    feature_output: str = choice(
+        "Activation of the last layer of the feature decoder; sigmoid suits features from 0 to 1.",
+        "linear",
+        "sigmoid",
+        "relu",
+        default="linear",
+        group="paper",
+    )
+    weight_norm: bool = flag(
+        "Normalise the weights of the encoders' hidden layers, which have ReLU then, and leave out "
+        "the bias of their first layers.",
+        default=True,
+        group="paper",
+    )
+    unit_features: bool = flag("Scale rows of features to length 1.", default=True, group="paper")
+    unit_labels: bool = flag(
+        "Scale rows of labels to length 1 before they are encoded.", default=True, group="paper"
     )
     alpha: float = number(
         "Weight of the reconstruction loss of features.", default=0.1, group="paper", low=0.0
@@ -133,6 +178,22 @@ class NeuralXC(Method):
         default=0,
         group="paper",
         low=0,
+    )
+    after_pretraining: str = choice(
+        "What is trained after pre-training: everything on the whole loss (joint), or the "
+        "regressor alone, on its error in labels (regressor) or in codes of labels (codes).",
+        "joint",
+        "regressor",
+        "codes",
+        default="joint",
+        group="paper",
+    )
+    reduction: str = choice(
+        "Whether each term of the loss is a sum or a mean over the features or labels.",
+        "sum",
+        "mean",
+        default="sum",
+        group="paper",
     )
     exact: int = integer(
         "Number of features, and of labels, up to which the loss is a sum over all of them.",
@@ -175,6 +236,40 @@ class NeuralXC(Method):
         high=1.0,
         auto="0.05; if labels are sampled, times labels / samples, at most 1",
     )
+    dense_lr_scale: float = number(
+        "Factor on the learning rate of dense layers, which every example updates.",
+        default=0.02,
+        low=0.0,
+    )
+    schedule: str = choice(
+        "Learning rate over the run: constant, or falling linearly to 0.",
+        "linear",
+        "constant",
+        default="linear",
+    )
+    weight_decay: float = number(
+        "Weight of the L2 penalty, whose gradient Adam adds to that of the loss.",
+        default=0.0,
+        low=0.0,
+    )
+    lazy: bool = flag(
+        "Update the rows of features and labels that a batch uses alone; otherwise Adam updates "
+        "all in each step.",
+        default=True,
+    )
+    init: str = choice(
+        "Initial weights: normal, with a square linear regressor as the identity; or xavier, "
+        "uniform by Glorot and Bengio, with uniform biases.",
+        "normal",
+        "xavier",
+        default="normal",
+    )
+    initial_factor: float = number(
+        "Factor on the initial weights of features.", default=0.1, low=0.0
+    )
+    prior: bool = flag(
+        "Initialise the bias of each label as the log odds of its frequency.", default=True
+    )
     patience: int = having(PATIENCE, default=3)
     validation: float | Auto = VALIDATION
     metric: str = METRIC
@@ -199,6 +294,11 @@ class NeuralXC(Method):
                 f"{self.name}.pretrain={self.pretrain}: alpha and beta are 0, so that there is "
                 "nothing to pre-train; set pretrain=0 or one of the weights above 0"
             )
+        if self.after_pretraining != "joint" and not (self.pretrain and self.alpha and self.beta):
+            raise ParameterError(
+                f"{self.name}.after_pretraining={self.after_pretraining}: both autoencoders have "
+                "to be pre-trained; set pretrain, alpha and beta above 0"
+            )
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
@@ -206,14 +306,14 @@ class NeuralXC(Method):
 
     def _fit(self, data: TrainingData) -> None:
         hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed)
-        X, Y, valid = unit_rows(hold_out.X), hold_out.Y, hold_out.valid
+        X, Y, valid = self._rows(hold_out.X), hold_out.Y, hold_out.valid
         if valid is not None:
-            valid = (unit_rows(valid[0]), valid[1])
+            valid = (self._rows(valid[0]), valid[1])
         counts = TrainingCounts.of(X, Y)
         lr_scale = counts.row_lr_scale(self.params_.feature_damping)
         networks = [
             Network.fresh(
-                _layers(vars(self.params_)),
+                self.params_,
                 X.shape[1],
                 counts.log_odds(),
                 lr_scale,
@@ -223,7 +323,7 @@ class NeuralXC(Method):
         ]
         self.paths_ = [network.path for network in networks]
         check_search(*self._vectors().shape)
-        watch(data.callbacks, self._rank_exactly, (X, Y), valid, prepare=unit_rows)
+        watch(data.callbacks, self._rank_exactly, (X, Y), valid, prepare=self._rows)
         self.history_ = self._train(networks, X, Y, valid, data)
         self._build_blend(X, Y, valid)
         if valid is not None and len(hold_out.held_rows):
@@ -243,7 +343,7 @@ class NeuralXC(Method):
             epochs=self.params_.pretrain + self.params_.epochs,
             batch_size=self.params_.batch_size,
             seed=self.params_.seed,
-            schedule="linear",
+            schedule=self.params_.schedule,
             patience=self.params_.patience,
             callbacks=[objective, *data.callbacks],
             identity=data.identity,
@@ -257,13 +357,7 @@ class NeuralXC(Method):
             return measure(self.params_.metric, self._rank_exactly(valid[0], 5), valid[1], counts)
 
         tensors = joined_parts({str(n): network.tensors() for n, network in enumerate(networks)})
-        adam = optimiser(
-            networks,
-            self.params_.lr,
-            self.params_.label_lr_scale,
-            self.params_.alpha,
-            self.params_.beta,
-        )
+        adam = optimiser(networks, self.params_, objective.frozen)
         task = TrainingTask(tensors, objective, adam, None if valid is None else score)
         return trainer.run(task, X.shape[0])
 
@@ -292,16 +386,27 @@ class NeuralXC(Method):
                 lambda *best: measure(self.params_.metric, Ranking(*best), held, counts),
             )
 
+    def _rows(self, X: Features) -> csr_matrix:
+        """Return features as the network reads them."""
+        rows = as_csr(X)
+        return unit_rows(rows) if self.params_.unit_features else rows
+
+    def _codes(self, X: csr_matrix) -> list[np.ndarray]:
+        """Return the codes of each network; features of 1e25 and more overflow to zeros."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = [path.codes(X) for path in self.paths_]
+        return [np.nan_to_num(codes, copy=False, posinf=0.0, neginf=0.0) for codes in found]
+
     def _encode(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """Return the points of `_points`, which vote, and the queries of `_vectors`."""
-        codes = [path.codes(X) for path in self.paths_]
+        codes = self._codes(X)
         pairs = zip(self.paths_, codes, strict=True)
         queries = np.hstack([path.decoder.queries(code) for path, code in pairs])
         return unit_array(np.hstack(codes)), queries / np.float32(len(codes))
 
     def _points(self, X: csr_matrix) -> np.ndarray:
         """Return the codes of all networks side by side, of length 1."""
-        return unit_array(np.hstack([path.codes(X) for path in self.paths_]))
+        return unit_array(np.hstack(self._codes(X)))
 
     def _vectors(self) -> np.ndarray:
         """Return label vectors: the inner product with a query is the mean of all logits."""
@@ -314,8 +419,7 @@ class NeuralXC(Method):
         return Ranking(*exact.search(self._encode(X)[1], min(k, len(exact.vectors))))
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        X = unit_rows(as_csr(X))
-        return Ranking(*self.blend_.rank(*self._encode(X), k))
+        return Ranking(*self.blend_.rank(*self._encode(self._rows(X)), k))
 
     def embed(self, X: Any) -> np.ndarray:
         """Return the label codes that the regressor predicts for examples.
@@ -329,7 +433,7 @@ class NeuralXC(Method):
         ndarray of shape (n, networks x width of the label code), float32
             The codes of all networks side by side, of length 1.
         """
-        return self._points(unit_rows(as_csr(X)))
+        return self._points(self._rows(X))
 
     def metadata(self) -> dict[str, Any]:
         index, blend = self.blend_.index, self.blend_
@@ -349,10 +453,18 @@ class NeuralXC(Method):
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         first = {name.partition(".")[0] for name in arrays}
         networks = sorted(int(part) for part in first if part.isdigit())
-        sizes = self.n_features_in_, self.n_labels_
-        self.paths_ = [Path.restore(with_prefix(f"{n}.", arrays), *sizes) for n in networks]
+        kinds = Activations.of(self.params_.activations, self.params_.feature_output)
+        self.paths_ = [
+            Path.restore(
+                with_prefix(f"{number}.", arrays),
+                *(self.n_features_in_, self.n_labels_),
+                weight_norm=self.params_.weight_norm,
+                label_code=kinds.label_code,
+            )
+            for number in networks
+        ]
         vectors, voters = self._vectors(), with_prefix("voters.", arrays)
-        width = len(networks) * _layers(vars(self.params_)).outputs[-1]
+        width = sum(path.dim for path in self.paths_)
         self.blend_ = NeighbourBlend(
             restore_index(vectors, with_prefix("index.", arrays)),
             CompressedExamples.restore(voters, len(vectors), width) if voters else None,
@@ -362,7 +474,7 @@ class NeuralXC(Method):
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
-        inputs, outputs, _ = _layers(params)
+        inputs, outputs = params["input_layers"], params["output_layers"]
         batch, many = params["batch_size"], params["ensemble"]
 
         def columns_of(width: int, positives: int) -> int:
@@ -380,11 +492,3 @@ class NeuralXC(Method):
         if params["neighbours"]:
             needs["training examples that vote"] = compressed_bytes(shape.points)
         return needs
-
-
-def _layers(params: Mapping[str, Any]) -> Layers:
-    """Return the widths of the preset, or those given."""
-    if params["preset"] is not None:
-        return PRESETS[params["preset"]]
-    names = ("input_layers", "output_layers", "regressor_layers")
-    return Layers(*(tuple(params[name]) for name in names))

@@ -6,7 +6,8 @@ labels are dropped after training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +16,12 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
-from labelspace.nn.autoencoder import Autoencoder, Decoder, DenseLayers, restore_decoder
+from labelspace.nn.activations import LINEAR, RELU, SIGMOID, TANH, Activation, leaky_relu
+from labelspace.nn.autoencoder import Autoencoder, Decoder, restore_decoder
+from labelspace.nn.dense_layers import DenseLayers
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
+from labelspace.nn.perceptron import Perceptron
 from labelspace.nn.row_tables import RowTable
-
-DENSE_LR_SCALE = 0.02  # dense layers are updated by every example: they need smaller steps
-INITIAL_FACTOR = 0.1  # on the random weights of features, which are noise
 
 
 class Layers(NamedTuple):
@@ -37,13 +37,31 @@ class Layers(NamedTuple):
     regressor: tuple[int, ...]
 
 
-# The widths of the public code that belongs to the paper; its decoders mirror its encoders.
-PRESETS = {
-    "bibtex": Layers((1152, 600, 256), (96, 32), (112,)),
-    "delicious": Layers((250, 125), (326, 163, 82), (104,)),
-    "mediamill": Layers((100, 50), (75, 50, 32), (41,)),
-    "eurlex": Layers((2500, 1250, 500), (1331, 443, 141), (325,)),
-}
+class Activations(NamedTuple):
+    """The activations that differ between networks; the other hidden layers have ReLU.
+
+    Attributes
+    ----------
+    feature_decoder, label_encoder : Activation
+        Of hidden layers.
+    label_code : Activation
+        Of the label encoder's and of the regressor's last layer.
+    feature_output : Activation
+        Of the feature decoder's last layer. That of the label decoder is the sigmoid.
+    """
+
+    feature_decoder: Activation
+    label_encoder: Activation
+    label_code: Activation
+    feature_output: Activation
+
+    @classmethod
+    def of(cls, kind: str, output: str) -> Activations:
+        """Return those of the parameters `activations` and `feature_output`."""
+        ends = {"linear": LINEAR, "sigmoid": SIGMOID, "relu": RELU}
+        if kind == "relu":
+            return cls(RELU, RELU, LINEAR, ends[output])
+        return cls(leaky_relu(0.2), leaky_relu(0.1), TANH, ends[output])
 
 
 class Path:
@@ -51,22 +69,36 @@ class Path:
 
     Parameters
     ----------
-    encoder : Encoder
+    encoder : Encoder or Perceptron
     regressor : DenseLayers
+    label_code : Activation
+        Of the regressor's last layer.
     decoder : Decoder
     """
 
-    def __init__(self, encoder: Encoder, regressor: DenseLayers, decoder: Decoder) -> None:
-        self.encoder, self.regressor, self.decoder = encoder, regressor, decoder
+    def __init__(
+        self,
+        encoder: Encoder | Perceptron,
+        regressor: DenseLayers,
+        label_code: Activation,
+        decoder: Decoder,
+    ) -> None:
+        self.encoder, self.regressor = encoder, regressor
+        self.label_code, self.decoder = label_code, decoder
 
     @property
     def vectors(self) -> np.ndarray:
         """Label vectors (labels, width + 1): the inner product with a query is the logit."""
         return self.decoder.table.weight
 
+    @property
+    def dim(self) -> int:
+        """The width of the label code."""
+        return self.regressor.width(self.encoder.dim)
+
     def codes(self, X: csr_matrix) -> np.ndarray:
         """Return the label codes that the regressor predicts, (n, width of the code)."""
-        return self.regressor.apply(self.encoder.encode(X))
+        return self.label_code.apply(self.regressor.apply(self.encoder.encode(X)))
 
     def queries(self, X: csr_matrix) -> np.ndarray:
         """Return each row as a query of `vectors`, (n, width + 1)."""
@@ -78,15 +110,24 @@ class Path:
         return {**self.encoder.arrays(), **between, **self.decoder.arrays()}
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int, n_labels: int) -> Path:
+    def restore(
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        n_features: int,
+        n_labels: int,
+        *,
+        weight_norm: bool,
+        label_code: Activation,
+    ) -> Path:
         """Return a path for prediction; raise ModelFormatError if the arrays do not fit."""
-        encoder = Encoder.restore(arrays, n_features)
+        encoder: Encoder | Perceptron
+        encoder = (Encoder if weight_norm else Perceptron).restore(arrays, n_features)
         regressor = DenseLayers.restore(with_prefix("regressor.", arrays))
         decoder = restore_decoder(arrays)
-        width = decoder.hidden.width(regressor.width(encoder.dim))
-        fits = are_numbers(decoder.table.weight, n_labels, width + 1)
+        path = cls(encoder, regressor, label_code, decoder)
+        fits = are_numbers(decoder.table.weight, n_labels, decoder.hidden.width(path.dim) + 1)
         expect(fits, "the vectors of the labels do not fit the decoder")
-        return cls(encoder, regressor, decoder)
+        return path
 
 
 class Network:
@@ -98,6 +139,8 @@ class Network:
         Of features and of labels.
     regressor : DenseLayers
         Maps the code of features to the code of labels.
+    label_code : Activation
+        Of codes of labels.
 
     Attributes
     ----------
@@ -105,14 +148,21 @@ class Network:
         The part that prediction needs; it shares the weights.
     """
 
-    def __init__(self, inputs: Autoencoder, outputs: Autoencoder, regressor: DenseLayers) -> None:
-        self.inputs, self.outputs, self.regressor = inputs, outputs, regressor
-        self.path = Path(inputs.encoder, regressor, outputs.decoder)
+    def __init__(
+        self,
+        inputs: Autoencoder,
+        outputs: Autoencoder,
+        regressor: DenseLayers,
+        label_code: Activation = LINEAR,
+    ) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self.regressor, self.label_code = regressor, label_code
+        self.path = Path(inputs.encoder, regressor, label_code, outputs.decoder)
 
     @classmethod
     def fresh(
         cls,
-        layers: Layers,
+        params: SimpleNamespace,
         n_features: int,
         log_odds: np.ndarray,
         row_lr_scale: np.ndarray | None,
@@ -122,20 +172,78 @@ class Network:
 
         Parameters
         ----------
-        layers : Layers
+        params : SimpleNamespace
+            The parameters of the method.
         n_features : int
         log_odds : ndarray of shape (labels,)
-            Initial biases of the labels.
+            Initial biases of the labels with `prior`.
         row_lr_scale : ndarray of shape (n_features,), optional
             Factor of the learning rate and initial weights of each feature.
         rng : numpy.random.Generator
         """
-        inputs = Autoencoder.fresh(n_features, layers.inputs, rng, row_lr_scale=row_lr_scale)
-        inputs.encoder.input_layer.weight *= np.float32(INITIAL_FACTOR)
-        outputs = Autoencoder.fresh(len(log_odds), layers.outputs, rng)
-        outputs.decoder.table.weight[:, -1] = log_odds
+        layers = Layers(params.input_layers, params.output_layers, params.regressor_layers)
+        kinds = Activations.of(params.activations, params.feature_output)
+        inputs = Autoencoder.fresh(
+            *(n_features, layers.inputs, rng),
+            row_lr_scale=row_lr_scale,
+            weight_norm=params.weight_norm,
+            decoding=kinds.feature_decoder,
+            output=kinds.feature_output,
+        )
+        outputs = Autoencoder.fresh(
+            *(len(log_odds), layers.outputs, rng),
+            weight_norm=params.weight_norm,
+            encoding=kinds.label_encoder,
+        )
         widths = (layers.inputs[-1], *layers.regressor, layers.outputs[-1])
-        return cls(inputs, outputs, DenseLayers.fresh(widths, rng))
+        network = cls(inputs, outputs, DenseLayers.fresh(widths, rng), kinds.label_code)
+        if params.init == "xavier":
+            network.draw_uniform(rng)
+        inputs.encoder.input_layer.weight *= np.float32(params.initial_factor)
+        if params.prior:
+            outputs.decoder.table.weight[:, -1] = log_odds
+        return network
+
+    def draw_uniform(self, rng: np.random.Generator) -> None:
+        """Draw all weights anew: Glorot & Bengio's uniform ones, and biases as torch's default.
+
+        A weight is from +-sqrt(6 / (inputs + outputs)), a bias from +-1 / sqrt(inputs).
+        """
+
+        def uniform(target: np.ndarray, limit: float) -> None:
+            target[:] = (2.0 * limit) * rng.random(target.shape, np.float32) - np.float32(limit)
+
+        for weight, bias in self._weights_and_biases():
+            inputs, outputs = weight.shape
+            uniform(weight, np.sqrt(6.0 / (inputs + outputs)))
+            if bias is not None:
+                uniform(bias, 1.0 / np.sqrt(inputs))
+
+    def _weights_and_biases(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Yield each layer's weight, of shape (inputs, outputs), and its bias, sharing memory."""
+        for autoencoder in (self.inputs, self.outputs):
+            encoder, table = autoencoder.encoder, autoencoder.decoder.table.weight
+            if isinstance(encoder, Perceptron):
+                yield encoder.input_layer.weight, encoder.bias.detach().numpy()
+            else:
+                yield encoder.input_layer.weight, None
+                for layer in encoder.hidden:
+                    yield layer["direction"].detach().numpy(), layer["bias"].detach().numpy()
+            yield table[:, :-1].T, table[:, -1]
+        rest = [self.inputs.decoder.hidden, self.outputs.decoder.hidden, self.regressor]
+        perceptrons = (self.inputs.encoder, self.outputs.encoder)
+        rest += [encoder.rest for encoder in perceptrons if isinstance(encoder, Perceptron)]
+        for layers in rest:
+            for layer in layers.layers:
+                yield layer["weight"].detach().numpy(), layer["bias"].detach().numpy()
+
+    def regress(self, codes: torch.Tensor) -> torch.Tensor:
+        """Return the codes of labels that the regressor predicts, with gradient."""
+        return self.label_code(self.regressor(codes))
+
+    def encode_labels(self, Y: csr_matrix) -> torch.Tensor:
+        """Return the codes of rows of labels, with gradient."""
+        return self.label_code(self.outputs.encoder(Y))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return all weights by name, sharing memory, for the Trainer."""
@@ -157,22 +265,3 @@ class Network:
         if beta > 0:
             tables["labels in"] = self.outputs.encoder.input_layer
         return tables
-
-    def dense_parameters(self) -> list[torch.Tensor]:
-        """Return the weights that every batch trains."""
-        regressor = list(self.regressor.tensors().values())
-        return [*self.inputs.dense_parameters(), *self.outputs.dense_parameters(), *regressor]
-
-
-def optimiser(
-    networks: list[Network], lr: float, label_lr_scale: float, alpha: float, beta: float
-) -> OptimiserGroup:
-    """Return Adam for all networks, by rows for the tables of which a batch uses few."""
-    rows = {
-        f"{number}.{name}": (table, lr * (label_lr_scale if name == "labels out" else 1.0))
-        for number, network in enumerate(networks)
-        for name, table in network.tables(alpha, beta).items()
-    }
-    dense = [tensor for network in networks for tensor in network.dense_parameters()]
-    adam = torch.optim.Adam(dense, lr=DENSE_LR_SCALE * lr)
-    return OptimiserGroup({"rows": RowOptimiser(rows), "dense": TorchOptimiser(adam)})

@@ -27,7 +27,7 @@ class BatchObjective(Callback):
     params : SimpleNamespace
         The parameters of the method.
     X, Y : csr_matrix
-        The training examples; rows of X have length 1.
+        The training examples.
     """
 
     def __init__(
@@ -37,6 +37,8 @@ class BatchObjective(Callback):
         self.n_zeros = None if X.shape[1] <= params.exact else params.samples
         kind = "all" if Y.shape[1] <= params.exact else "uniform"
         self.sampler = CandidateSampler(Y, kind, params.samples)  # type: ignore[arg-type]
+        self.per_feature = 1.0 / X.shape[1] if params.reduction == "mean" else 1.0
+        self.per_label = 1.0 / Y.shape[1] if params.reduction == "mean" else 1.0
 
     def on_start(self, run: Run) -> None:
         """Keep the run, whose epoch decides whether the autoencoders are trained alone."""
@@ -46,6 +48,10 @@ class BatchObjective(Callback):
     def pretraining(self) -> bool:
         """Whether the autoencoders are trained alone."""
         return bool(self.run.progress.epoch < self.params.pretrain)
+
+    def frozen(self) -> bool:
+        """Return whether the autoencoders are trained no more, and the regressor alone is."""
+        return not self.pretraining and self.params.after_pretraining != "joint"
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return the loss of a batch, with gradient."""
@@ -66,24 +72,35 @@ class BatchObjective(Callback):
         zeros: Zeros,
         rng: np.random.Generator,
     ) -> torch.Tensor:
-        """Return loss (1) of one network."""
-        alpha, beta, decoder = self.params.alpha, self.params.beta, network.outputs.decoder
+        """Return the loss of one network: (1), or the part of it that the stage trains."""
         codes = network.inputs.encoder(drop_features(X, self.params.keep, rng))
+        if self.frozen() and self.params.after_pretraining == "codes":
+            missed = network.regress(codes) - network.encode_labels(self._labels(Y)).detach()
+            return missed.square().sum(1).sum() / len(missed)
+        alpha, beta, decoder = self.params.alpha, self.params.beta, network.outputs.decoder
         vectors = decoder.table.rows(candidates.labels)
         rows = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
         weights = torch.from_numpy(1.0 / candidates.inclusion)
         loss = torch.zeros(())
         if not self.pretraining:
-            logits = decoder.activations(network.regressor(codes)) @ vectors.T
-            loss = loss + binary_loss(logits, rows, columns, negative_weights=weights)
+            logits = decoder.activations(network.regress(codes)) @ vectors.T
+            entropy = binary_loss(logits, rows, columns, negative_weights=weights)
+            loss = loss + self.per_label * entropy
+        if self.frozen():
+            return loss
         if alpha > 0:
-            loss = loss + alpha * network.inputs.loss(X, zeros, codes)
+            loss = loss + self.per_feature * alpha * network.inputs.loss(X, zeros, codes)
         if beta > 0:
-            label_codes = network.outputs.encoder(unit_rows(Y))
+            label_codes = network.encode_labels(self._labels(Y))
             found = sigmoid_of(decoder.activations(label_codes) @ vectors.T)
-            loss = loss + beta * label_reconstruction(found, rows, columns, weights)
+            missed = label_reconstruction(found, rows, columns, weights)
+            loss = loss + self.per_label * beta * missed
         return loss
+
+    def _labels(self, Y: csr_matrix) -> csr_matrix:
+        """Return labels as the encoder of labels reads them."""
+        return unit_rows(Y) if self.params.unit_labels else Y
 
 
 def label_reconstruction(
