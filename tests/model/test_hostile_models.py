@@ -204,6 +204,14 @@ def test_parameters_that_are_none(changed, part, damage):
         load(copy)
 
 
+def test_a_model_that_is_older_than_a_parameter_has_its_default(changed):
+    def older(header):
+        for part in ("parameters", "resolved"):
+            del header[part]["reduction"]
+
+    assert load(changed("dxml", header=older)).method.params_.reduction == "mean"
+
+
 def test_resolved_parameters_that_are_missing(changed):
     for damage in ({}, None, []):
         copy = changed("knn", header=lambda header, damage=damage: header.update(resolved=damage))

@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import random as random_sparse
 
 from labelspace.errors import ModelFormatError
+from labelspace.nn.activations import LINEAR, RELU, leaky_relu
 from labelspace.nn.encoder import Encoder, principal_directions
 
 X = random_sparse(200, 30, 0.3, "csr", np.float32, rng=np.random.default_rng(0))
@@ -60,17 +61,17 @@ def test_points_are_those_of_plain_layers_alone_and_in_a_batch():
         np.testing.assert_array_equal(whole.encode(X[row])[0], found[row])
 
 
-@pytest.mark.parametrize("relu", [True, False])
-def test_plain_layers_with_biases_are_fully_connected_ones(relu):
-    whole = encoder((20,), hidden_norm=False, input_bias=True, relu=relu)
+@pytest.mark.parametrize("activation", [RELU, LINEAR, leaky_relu(0.2)])
+def test_plain_layers_with_biases_are_fully_connected_ones(activation):
+    whole = encoder((20,), hidden_norm=False, input_bias=True, activation=activation)
     with torch.no_grad():
         whole.bias += 0.1
         whole.hidden[0]["bias"] += 0.2
     arrays = whole.arrays()
     assert set(arrays) == {"encoder.first", "encoder.bias", "encoder.0.weight", "encoder.0.bias"}
     h = X.toarray() @ arrays["encoder.first"] + np.float32(0.1)
-    expected = (np.maximum(h, 0) if relu else h) @ arrays["encoder.0.weight"] + np.float32(0.2)
-    for found in (whole, Encoder.restore(arrays, relu=relu), whole.trainable()):
+    expected = activation.apply(h) @ arrays["encoder.0.weight"] + np.float32(0.2)
+    for found in (whole, Encoder.restore(arrays, activation=activation), whole.trainable()):
         np.testing.assert_allclose(found.encode(X), expected, atol=1e-4)
         np.testing.assert_allclose(found(X).detach(), expected, atol=1e-4)
     assert len(whole.trainable().dense_parameters()) == 3

@@ -10,7 +10,8 @@ from labelspace.labels.tree import LabelTree
 from labelspace.methods.baselines import Random
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 from labelspace.reproductions.authors_tree import AuthorsTree, node_tasks
-from labelspace.reproductions.hierarchicalxc import of_sets, predicted_sets
+from labelspace.reproductions.hierarchicalxc import EXPERIMENTS, of_sets, predicted_sets
+from labelspace.reproductions.results import paper_figures
 from support.planted import planted
 
 # The root has a node with labels 0 and 1, and label 2.
@@ -65,17 +66,17 @@ def test_measures_of_the_authors_code():
     truth = csr_matrix(np.array([[1, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1]], np.float32))
     found = of_sets(sets, truth)
     # Row 0: order 6, 0, 5, 4, 3 has hits in places 2 and 5 of 2 labels; row 1: 6, 5, ... in 1 of 1.
-    assert found["their P@5"] == pytest.approx(100.0)
+    assert found["authors' P@5"] == pytest.approx(100.0)
     ideal = 1 + 1 / np.log2(3)
     first = (1 / np.log2(3) + 1 / np.log2(6)) / ideal
-    assert found["their nDCG@5"] == pytest.approx(100 * (first + 1) / 2)
+    assert found["authors' nDCG@5"] == pytest.approx(100 * (first + 1) / 2)
     assert found["labels"] == 1.0
     assert found["precision of sets"] == 50.0
 
 
 def test_examples_without_labels_are_left_out_of_the_measures():
     truth = csr_matrix(np.array([[0, 0, 1], [0, 0, 0]], np.float32))
-    assert of_sets(np.ones((2, 3), np.bool_), truth)["their P@5"] == 100.0
+    assert of_sets(np.ones((2, 3), np.bool_), truth)["authors' P@5"] == 100.0
 
 
 def test_random_sets_have_each_label_by_half():
@@ -84,3 +85,12 @@ def test_random_sets_have_each_label_by_half():
     assert sets.shape == (50, 12)
     assert (sets.sum(axis=1) == 6).all()
     assert 0.3 < sets[:, 3].mean() < 0.7
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS[:2], ids=lambda each: each.name)
+def test_the_papers_figures_of_bibtex_stand_beside_one_row(experiment):
+    rows = [{"data": trial.data.name, **trial.row} for trial in experiment.trials(False)]
+    quoted = [figures for row in rows if (figures := paper_figures(experiment.expected, row))]
+    assert len(quoted) == 1
+    assert 4.10 in quoted[0].values()  # Table 2: bibtex, P@5 on test examples 0.0410
+    assert 2.69 in quoted[0].values()  # nDCG@5 0.0269

@@ -657,7 +657,13 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """
         method = cls.create(**{k: _as_tuple(v) for k, v in document["parameters"].items()})
         method.check_parameters()
-        resolved = {k: _as_tuple(v) for k, v in document["resolved"].items()}
+        # A parameter that is younger than the model has its default, which is what was done then.
+        younger = {
+            name: _normal(parameter, parameter.default)
+            for name, parameter in cls.parameters.items()
+            if name not in document["parameters"] and not is_auto(parameter.default)
+        }
+        resolved = younger | {k: _as_tuple(v) for k, v in document["resolved"].items()}
         expect(resolved.keys() == cls.parameters.keys(), "resolved parameters are missing")
         method.check_resolved(resolved)
         method.params_ = SimpleNamespace(**resolved)

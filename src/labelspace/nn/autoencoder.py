@@ -23,7 +23,6 @@ from labelspace._core.arrays import prefixed, with_prefix
 from labelspace.nn.activations import LINEAR, RELU, Activation
 from labelspace.nn.dense_layers import DenseLayers
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.perceptron import Perceptron
 from labelspace.nn.products import sparse_times_dense
 from labelspace.nn.row_tables import RowTable
 
@@ -176,11 +175,11 @@ class Autoencoder:
 
     Parameters
     ----------
-    encoder : Encoder or Perceptron
+    encoder : Encoder
     decoder : Decoder
     """
 
-    def __init__(self, encoder: Encoder | Perceptron, decoder: Decoder) -> None:
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         self.encoder, self.decoder = encoder, decoder
 
     @classmethod
@@ -210,22 +209,22 @@ class Autoencoder:
         spread : float
             Expected initial length of the decoder's vectors.
         weight_norm : bool
-            Take an Encoder, whose hidden layers are weight-normalised and have ReLU; otherwise a
-            Perceptron.
+            Normalise the weights of the encoder's hidden layers, and leave out the bias of its
+            first layer.
         encoding, decoding, output : Activation
-            Of the perceptron's and the decoder's hidden layers, and of the reconstructed values.
+            Of the hidden layers of encoder and decoder, and of the reconstructed values.
 
         Returns
         -------
         Autoencoder
         """
-        encoder: Encoder | Perceptron
-        if weight_norm:
-            encoder = Encoder.fresh(n_columns, widths, rng, row_lr_scale=row_lr_scale)
-        else:
-            encoder = Perceptron.fresh(
-                n_columns, widths, rng, row_lr_scale=row_lr_scale, activation=encoding
-            )
+        encoder = Encoder.fresh(
+            *(n_columns, widths, rng),
+            row_lr_scale=row_lr_scale,
+            hidden_norm=weight_norm,
+            input_bias=not weight_norm,
+            activation=encoding,
+        )
         decoder = Decoder.fresh(widths[::-1], n_columns, spread, rng, decoding, output)
         return cls(encoder, decoder)
 
@@ -252,7 +251,6 @@ class Autoencoder:
         fresh.encoder.input_layer.weight[:, : pairs.shape[1]] = pairs
         fresh.decoder.table.weight[:] = 0.0
         fresh.decoder.table.weight[:, : pairs.shape[1]] = pairs
-        assert isinstance(fresh.encoder, Encoder)
         encoding = [layer["direction"] for layer in fresh.encoder.hidden]
         for number, layer in enumerate(encoding, 1):
             _pass_on(layer, r, pairs_in=True, pairs_out=number < len(encoding))

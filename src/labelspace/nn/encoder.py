@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.dense import unit_array as unit_array
+from labelspace.nn.activations import RELU, Activation
 from labelspace.nn.products import dense_times_dense, sparse_times_dense
 from labelspace.nn.row_tables import SparseLinear
 
@@ -19,7 +20,7 @@ TINY = 1e-6
 
 
 class Encoder:
-    """phi(x): X W + b through ReLU layers; linear where there are no hidden ones.
+    """phi(x): X W + b through layers with an activation; linear where there are no hidden ones.
 
     Hidden layers can be weight-normalised as in section 3.1 of Guo et al. 2019: the weight vectors
     of a layer's neurons share one trainable length, each keeps its own direction. The sparse layer
@@ -35,8 +36,8 @@ class Encoder:
     length : Tensor of shape (1,), optional
     bias : Tensor of shape (outputs of the input layer,), optional
         Bias of the input layer; None is none.
-    relu : bool
-        Whether hidden layers have their activation; without it the encoder is linear.
+    activation : Activation
+        Of all layers but the last.
     frozen : bool
         Whether the weights are never trained: those of hidden layers are then normalised once.
 
@@ -59,14 +60,14 @@ class Encoder:
         length: torch.Tensor | None = None,
         *,
         bias: torch.Tensor | None = None,
-        relu: bool = True,
+        activation: Activation = RELU,
         frozen: bool = False,
     ) -> None:
         self.input_layer = input_layer
         self.hidden = hidden
         self.length = length
         self.bias = bias
-        self.relu = relu
+        self.activation = activation
         self.frozen = frozen
         self._dense: list[tuple[np.ndarray, np.ndarray]] | None = None
 
@@ -82,7 +83,7 @@ class Encoder:
         bias: bool = True,
         hidden_norm: bool = True,
         input_bias: bool = False,
-        relu: bool = True,
+        activation: Activation = RELU,
         spread: float | None = None,
         hidden_spread: float | None = None,
     ) -> Encoder:
@@ -104,8 +105,8 @@ class Encoder:
             Normalise the hidden layers; without it they have plain weights, drawn alike.
         input_bias : bool
             Give the sparse layer a bias, too.
-        relu : bool
-            Whether hidden layers have their activation.
+        activation : Activation
+            Of all layers but the last.
         spread, hidden_spread : float, optional
             Standard deviation of the initial weights of the sparse and of the hidden layers; by
             default 1 / sqrt(outputs) and sqrt(2 / inputs).
@@ -131,11 +132,16 @@ class Encoder:
         if weight_norm:
             length = torch.tensor([float(_column_lengths(weight).mean())], requires_grad=True)
         shift = torch.zeros(widths[0], requires_grad=True) if input_bias else None
-        return cls(SparseLinear(weight, row_lr_scale), hidden, length, bias=shift, relu=relu)
+        first = SparseLinear(weight, row_lr_scale)
+        return cls(first, hidden, length, bias=shift, activation=activation)
 
     @classmethod
     def restore(
-        cls, arrays: Mapping[str, np.ndarray], n_features: int | None = None, *, relu: bool = True
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        n_features: int | None = None,
+        *,
+        activation: Activation = RELU,
     ) -> Encoder:
         """Return the encoder of what `arrays` returned, for prediction alone."""
         first = arrays["encoder.first"]
@@ -154,7 +160,8 @@ class Encoder:
             fits = are_numbers(arrays["encoder.bias"], first.shape[1])
             expect(fits, "the layers of the encoder do not fit each other")
             shift = torch.from_numpy(np.array(arrays["encoder.bias"]))
-        return cls(SparseLinear.frozen(first), hidden, bias=shift, relu=relu, frozen=True)
+        table = SparseLinear.frozen(first)
+        return cls(table, hidden, bias=shift, activation=activation, frozen=True)
 
     @property
     def dim(self) -> int:
@@ -170,7 +177,7 @@ class Encoder:
         if self.bias is not None:
             h = h + self.bias
         for layer in self.hidden:
-            h = (torch.relu(h) if self.relu else h) @ _weight(layer) + layer["bias"]
+            h = self.activation(h) @ _weight(layer) + layer["bias"]
         return h
 
     def encode(self, X: csr_matrix) -> np.ndarray:
@@ -181,7 +188,7 @@ class Encoder:
         if self.bias is not None:
             h += self.bias.detach().numpy()
         for weight, bias in self._dense_layers():
-            h = dense_times_dense(np.maximum(h, 0.0) if self.relu else h, weight, bias)
+            h = dense_times_dense(self.activation.apply(h), weight, bias)
         return h
 
     def _dense_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -211,9 +218,8 @@ class Encoder:
             for layer in self.hidden
         ]
         bias = None if self.bias is None else self.bias.detach().clone().requires_grad_()
-        return Encoder(
-            SparseLinear(np.array(self.input_layer.weight)), hidden, bias=bias, relu=self.relu
-        )
+        first = SparseLinear(np.array(self.input_layer.weight))
+        return Encoder(first, hidden, bias=bias, activation=self.activation)
 
     def projected(self, directions: np.ndarray) -> Encoder:
         """Return the encoder of phi(x) D, for orthogonal columns D (dim, fewer)."""
@@ -226,7 +232,7 @@ class Encoder:
             last = self.hidden[-1]
             turned = {"weight": _weight(last) @ turn, "bias": last["bias"] @ turn}
         hidden = [*self.hidden[:-1], turned]
-        return Encoder(self.input_layer, hidden, bias=self.bias, relu=self.relu)
+        return Encoder(self.input_layer, hidden, bias=self.bias, activation=self.activation)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return all weights by name, sharing memory, for the Trainer."""

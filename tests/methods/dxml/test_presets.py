@@ -7,11 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
 from labelspace.components.training_data import Shape
 from labelspace.methods.dxml.method import DXML
 from labelspace.methods.dxml.update import with_new_labels
 from labelspace.metrics.ranking import evaluate
+from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY
+from labelspace.runs.callbacks import Callback, Checkpoint
 from support.fitted import restored
 from support.planted import planted
 
@@ -71,8 +75,6 @@ def test_given_values_have_precedence_and_the_default_is_as_it_was():
 
 
 def test_momentum_and_weight_decay_are_the_papers():
-    from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY
-
     assert (MOMENTUM, WEIGHT_DECAY) == (0.9, 0.0005)  # 4.1
 
 
@@ -154,7 +156,26 @@ def test_a_model_of_the_preset_is_loaded_and_can_be_updated(data):
 def test_new_labels_get_vectors_of_the_usual_length():
     V = np.array([[3, 0], [0, 1]], np.float32)
     Y = np.array([[1, 1, 1], [0, 0, 0]], np.float32)
-    from scipy.sparse import csr_matrix
-
     added = with_new_labels(V, csr_matrix(Y), np.eye(2, dtype=np.float32), unit=False)[2]
     np.testing.assert_allclose(added, 2 * np.array([3, 1]) / np.sqrt(10), rtol=1e-5)
+
+
+class StopAfter(Callback):
+    """Interrupts after a number of batches."""
+
+    def __init__(self, batches):
+        self.left = batches
+
+    def on_batch(self, run):  # noqa: ARG002
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_a_resumed_run_has_the_same_bits(data, tmp_path):
+    model = DXML(**{**QUICK, "validation": 0.1, "dim": 8, "hidden": (16,)})
+    alone = clone(model).fit(*data).state()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*data, callbacks=[Checkpoint(tmp_path), StopAfter(7)])
+    resumed = model.fit(*data, callbacks=[Checkpoint(tmp_path, resume=True)]).state()
+    assert all(np.array_equal(resumed[name], alone[name]) for name in alone)

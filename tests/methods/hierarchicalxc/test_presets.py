@@ -9,7 +9,6 @@ import torch
 from labelspace._core.sparse import unit_rows
 from labelspace.components.training_data import Shape
 from labelspace.methods.hierarchicalxc.method import HierarchicalXC
-from labelspace.nn.perceptron import Perceptron
 from support.fitted import restored
 from support.planted import planted
 
@@ -75,12 +74,11 @@ def test_an_autoencoder_with_random_weights_is_trained_on_the_squared_error():
                "leaf_size": 2, "ensemble": 1}  # fmt: skip
     model = HierarchicalXC(**options, epochs=15).fit(X, Y)
     encoder = model.inputs_.encoder
-    assert isinstance(encoder, Perceptron)
     losses = [entry["loss"] for entry in model.history_]
     assert losses[-1] < 0.7 * losses[0]
     rows = torch.from_numpy(unit_rows(X).toarray())
     h = rows @ torch.from_numpy(encoder.input_layer.weight) + encoder.bias
-    layer = encoder.rest.layers[0]
+    layer = encoder.hidden[0]
     codes = (torch.relu(h) @ layer["weight"] + layer["bias"]).detach().numpy()
     codes /= np.linalg.norm(codes, axis=1, keepdims=True)
     np.testing.assert_allclose(model.inputs_(X).toarray(), codes, atol=1e-4)

@@ -46,6 +46,7 @@ def test_paper_is_what_the_paper_and_its_authors_code_state():
     assert (values["ensemble"], values["keep"], values["neighbours"]) == (1, 1.0, 0)
     assert (values["feature_damping"], values["initial_factor"]) == (None, 1.0)
     assert (values["prior"], values["validation"]) == (False, 0.0)
+    assert values["patience"] > values["epochs"]  # the authors' code has no early stopping
     assert values["exact"] >= 10**6  # equation (1) is over all features and labels
     assert values["recall"] == 1.0
 
@@ -99,26 +100,26 @@ def twin(network):
             layers += [linear, between] if number < len(weights) - 1 else [linear]
         return nn.Sequential(*layers, *([last] if last else []))
 
-    def of_perceptron(one):
+    def of_encoder(one):
         first = (one.input_layer.weight, one.bias.detach().numpy())
-        return [first, *of_dense(one.rest)]
+        return [first, *of_dense(one.hidden)]
 
-    def of_dense(dense):
-        pairs = [(layer["weight"], layer["bias"]) for layer in dense.layers]
+    def of_dense(layers):
+        pairs = [(layer["weight"], layer["bias"]) for layer in layers]
         return [(weight.detach().numpy(), bias.detach().numpy()) for weight, bias in pairs]
 
     def of_decoder(one):
         table = one.table.weight
-        return [*of_dense(one.hidden), (table[:, :-1].T, table[:, -1])]
+        return [*of_dense(one.hidden.layers), (table[:, :-1].T, table[:, -1])]
 
     inputs, outputs = network.inputs, network.outputs
     return nn.ModuleDict(
         {
-            "phi_i": sequential(of_perceptron(inputs.encoder), nn.ReLU()),
+            "phi_i": sequential(of_encoder(inputs.encoder), nn.ReLU()),
             "psi_i": sequential(of_decoder(inputs.decoder), nn.LeakyReLU(0.2), nn.Sigmoid()),
-            "phi_o": sequential(of_perceptron(outputs.encoder), nn.LeakyReLU(0.1), nn.Tanh()),
+            "phi_o": sequential(of_encoder(outputs.encoder), nn.LeakyReLU(0.1), nn.Tanh()),
             "psi_o": sequential(of_decoder(outputs.decoder), nn.ReLU(), nn.Sigmoid()),
-            "f": sequential(of_dense(network.regressor), nn.ReLU(), nn.Tanh()),
+            "f": sequential(of_dense(network.regressor.layers), nn.ReLU(), nn.Tanh()),
         }
     )
 

@@ -12,7 +12,6 @@ the neighbours in the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -36,7 +35,7 @@ from labelspace.methods.dxml.objective import BatchObjective, FixedExamples
 from labelspace.methods.dxml.presets import PAPER
 from labelspace.methods.dxml.targets import graph_vectors
 from labelspace.methods.dxml.update import update
-from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters
+from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voters
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
@@ -56,6 +55,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.presets import preset
 from labelspace.metrics.ranking import measure
+from labelspace.nn.activations import Activation
 from labelspace.nn.encoder import Encoder, principal_directions
 from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY, MomentumLinear
@@ -352,7 +352,7 @@ class DXML(Method):
         params = self.params_
         if (params.search, params.clusters, params.probes) == (AUTO, AUTO, AUTO):
             check_search(data.X.shape[0], params.reduced_dim or params.dim)
-        hold_out = HoldOut.of(_labelled(data), params.validation, params.seed)
+        hold_out = HoldOut.of(voters(data), params.validation, params.seed)
         X, Y, held = hold_out.X, hold_out.Y, hold_out.valid
         self.graph_vectors_ = None
         if params.loss in TARGET_LOSSES:
@@ -365,7 +365,7 @@ class DXML(Method):
                     np.random.default_rng([params.seed, X.shape[1], learner]),
                     hidden_norm=params.weight_norm,
                     input_bias=params.input_bias,
-                    relu=params.activation == "relu",
+                    activation=Activation(params.activation or "linear"),
                     spread=params.input_spread,
                     hidden_spread=params.hidden_spread,
                 )
@@ -557,9 +557,11 @@ class DXML(Method):
         n_learners = self.params_.ensemble
         expect(f"{n_learners - 1}.encoder.first" in arrays, "the encoder of a learner is missing")
         self.graph_vectors_ = arrays.get("graph_vectors")
-        relu = self.params_.activation == "relu"
+        activation = Activation(self.params_.activation or "linear")
         self.encoders_ = [
-            Encoder.restore(with_prefix(f"{learner}.", arrays), self.n_features_in_, relu=relu)
+            Encoder.restore(
+                with_prefix(f"{learner}.", arrays), self.n_features_in_, activation=activation
+            )
             for learner in range(n_learners)
         ]
         dims = [encoder.dim for encoder in self.encoders_]
@@ -587,14 +589,6 @@ class DXML(Method):
             needs["label vectors"] = deepwalk_bytes(shape.labels, dim)
             needs["targets of the examples"] = 4 * shape.points * dim
         return needs
-
-
-def _labelled(data: TrainingData) -> TrainingData:
-    """Return the data without examples that have no labels, which cannot vote."""
-    labelled = np.flatnonzero(np.diff(data.Y.indptr))
-    if not 0 < len(labelled) < data.Y.shape[0]:
-        return data
-    return replace(data, X=as_csr(data.X)[labelled], Y=data.Y[labelled])
 
 
 def _given(value: Any) -> Any:

@@ -18,8 +18,9 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.dense import unit_array
-from labelspace._core.sparse import pack_csr, unpack_csr
+from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
+from labelspace.components.training_data import TrainingData
 from labelspace.labels.propensity import LabelCounts
 from labelspace.metrics.ranking import measure
 from labelspace.ranking import Ranking
@@ -264,3 +265,11 @@ class NeighbourVote:
 def with_columns(Y: csr_matrix, n_labels: int) -> csr_matrix:
     """Return Y with `n_labels` columns; the arrays are shared."""
     return csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))
+
+
+def voters(data: TrainingData) -> TrainingData:
+    """Return the data without examples that have no labels, which cannot vote."""
+    labelled = np.flatnonzero(np.diff(data.Y.indptr))
+    if not 0 < len(labelled) < data.Y.shape[0]:
+        return data
+    return replace(data, X=as_csr(data.X)[labelled], Y=data.Y[labelled])

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from labelspace.nn.autoencoder import Autoencoder
     from labelspace.nn.encoder import Encoder
     from labelspace.nn.optimisers import OptimiserGroup
-    from labelspace.nn.perceptron import Perceptron
     from labelspace.nn.trainer import Batch
 
 INPUTS = ("raw", "code", "both")
@@ -35,11 +34,11 @@ class Inputs:
     Parameters
     ----------
     kind : {"raw", "code", "both"}
-    encoder : Encoder, Perceptron or None
+    encoder : Encoder or None
         Computes the code; None if the inputs are the features alone.
     """
 
-    def __init__(self, kind: str, encoder: Encoder | Perceptron | None) -> None:
+    def __init__(self, kind: str, encoder: Encoder | None) -> None:
         self.kind, self.encoder = kind, encoder
 
     def __call__(self, X: csr_matrix) -> csr_matrix:
@@ -66,16 +65,14 @@ class Inputs:
         if kind == "raw":
             return cls(kind, None)
         from labelspace.nn.encoder import Encoder
-        from labelspace.nn.perceptron import Perceptron
 
         own = {name: array for name, array in arrays.items() if name.startswith("encoder.")}
-        plain = "encoder.first_bias" in own
-        return cls(kind, (Perceptron if plain else Encoder).restore(own, n_features))
+        return cls(kind, Encoder.restore(own, n_features))
 
 
 def fit_encoder(
     X: csr_matrix, params: SimpleNamespace, data: TrainingData
-) -> tuple[Encoder | Perceptron, list[dict[str, float]]]:
+) -> tuple[Encoder, list[dict[str, float]]]:
     """Return the encoder of an autoencoder of the examples, and the history of its training.
 
     With a single layer it is linear, and its optimum are the leading singular vectors of the

@@ -158,8 +158,8 @@ class NeuralXC(Method):
         group="paper",
     )
     weight_norm: bool = flag(
-        "Normalise the weights of the encoders' hidden layers, which have ReLU then, and leave out "
-        "the bias of their first layers.",
+        "Normalise the weights of the encoders' hidden layers, and leave out the bias of their "
+        "first layers.",
         default=True,
         group="paper",
     )
@@ -457,9 +457,7 @@ class NeuralXC(Method):
         self.paths_ = [
             Path.restore(
                 with_prefix(f"{number}.", arrays),
-                *(self.n_features_in_, self.n_labels_),
-                weight_norm=self.params_.weight_norm,
-                label_code=kinds.label_code,
+                *(self.n_features_in_, self.n_labels_, kinds.label_code),
             )
             for number in networks
         ]

@@ -20,7 +20,6 @@ from labelspace.nn.activations import LINEAR, RELU, SIGMOID, TANH, Activation, l
 from labelspace.nn.autoencoder import Autoencoder, Decoder, restore_decoder
 from labelspace.nn.dense_layers import DenseLayers
 from labelspace.nn.encoder import Encoder
-from labelspace.nn.perceptron import Perceptron
 from labelspace.nn.row_tables import RowTable
 
 
@@ -69,7 +68,7 @@ class Path:
 
     Parameters
     ----------
-    encoder : Encoder or Perceptron
+    encoder : Encoder
     regressor : DenseLayers
     label_code : Activation
         Of the regressor's last layer.
@@ -78,7 +77,7 @@ class Path:
 
     def __init__(
         self,
-        encoder: Encoder | Perceptron,
+        encoder: Encoder,
         regressor: DenseLayers,
         label_code: Activation,
         decoder: Decoder,
@@ -115,13 +114,10 @@ class Path:
         arrays: Mapping[str, np.ndarray],
         n_features: int,
         n_labels: int,
-        *,
-        weight_norm: bool,
         label_code: Activation,
     ) -> Path:
         """Return a path for prediction; raise ModelFormatError if the arrays do not fit."""
-        encoder: Encoder | Perceptron
-        encoder = (Encoder if weight_norm else Perceptron).restore(arrays, n_features)
+        encoder = Encoder.restore(arrays, n_features)
         regressor = DenseLayers.restore(with_prefix("regressor.", arrays))
         decoder = restore_decoder(arrays)
         path = cls(encoder, regressor, label_code, decoder)
@@ -223,19 +219,13 @@ class Network:
         """Yield each layer's weight, of shape (inputs, outputs), and its bias, sharing memory."""
         for autoencoder in (self.inputs, self.outputs):
             encoder, table = autoencoder.encoder, autoencoder.decoder.table.weight
-            if isinstance(encoder, Perceptron):
-                yield encoder.input_layer.weight, encoder.bias.detach().numpy()
-            else:
-                yield encoder.input_layer.weight, None
-                for layer in encoder.hidden:
-                    yield layer["direction"].detach().numpy(), layer["bias"].detach().numpy()
+            bias = None if encoder.bias is None else encoder.bias.detach().numpy()
+            yield encoder.input_layer.weight, bias
+            for layer in (*encoder.hidden, *autoencoder.decoder.hidden.layers):
+                yield _weight_and_bias(layer)
             yield table[:, :-1].T, table[:, -1]
-        rest = [self.inputs.decoder.hidden, self.outputs.decoder.hidden, self.regressor]
-        perceptrons = (self.inputs.encoder, self.outputs.encoder)
-        rest += [encoder.rest for encoder in perceptrons if isinstance(encoder, Perceptron)]
-        for layers in rest:
-            for layer in layers.layers:
-                yield layer["weight"].detach().numpy(), layer["bias"].detach().numpy()
+        for layer in self.regressor.layers:
+            yield _weight_and_bias(layer)
 
     def regress(self, codes: torch.Tensor) -> torch.Tensor:
         """Return the codes of labels that the regressor predicts, with gradient."""
@@ -265,3 +255,9 @@ class Network:
         if beta > 0:
             tables["labels in"] = self.outputs.encoder.input_layer
         return tables
+
+
+def _weight_and_bias(layer: Mapping[str, torch.Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    """Return both of a dense layer, sharing memory; of a normalised one the directions."""
+    weight = layer["weight"] if "weight" in layer else layer["direction"]
+    return weight.detach().numpy(), layer["bias"].detach().numpy()

@@ -29,13 +29,13 @@ PAPER = Preset(
         "equation (1), squared norms; the authors' code takes means, by which its weight decay "
         "outweighs the loss",
     ),
-    exact=chosen(1_000_000_000, "equation (1): over all features and labels"),
+    exact=stated(1_000_000_000, "equation (1): over all features and labels"),
     samples=chosen(1000, "without effect"),
     keep=stated(1.0, "no dropout"),
     feature_damping=stated(None, "no damping"),
     ensemble=stated(1, "one network"),
     neighbours=stated(0, "section 3: labels are ranked by the network alone"),
-    epochs=chosen(40, "the paper gives no number; validation precision on bibtex peaks there"),
+    epochs=chosen(60, "not given; precision on held-out examples of bibtex is level from 45 on"),
     batch_size=stated(64, "the authors' code"),
     lr=stated(0.0003, "the authors' code, bibtex"),
     label_lr_scale=stated(1.0, "the authors' code: one learning rate for all layers"),
@@ -46,7 +46,7 @@ PAPER = Preset(
     init=stated("xavier", "the authors' code"),
     initial_factor=stated(1.0, "the authors' code"),
     prior=stated(False, "the authors' code: random biases"),
-    patience=chosen(1, "without effect, as nothing is held out"),
+    patience=stated(1000, "no early stopping: precision is level for many epochs before it rises"),
     validation=stated(0.0, "all training examples are trained on; no early stopping"),
     metric=chosen("nDCG@5", "without effect, as nothing is held out"),
     recall=chosen(1.0, "all labels are ranked"),
@@ -66,6 +66,7 @@ DELICIOUS = PAPER.but(
     regressor_layers=stated((104,), "the authors' code, setups/Delicious"),
     lr=chosen(0.0003, "the authors' code has no rate for Delicious; that for Bibtex"),
     weight_decay=chosen(0.0001, "as `lr`"),
+    epochs=chosen(25, "not given; precision on held-out examples is level from there on"),
 )
 
 MEDIAMILL = PAPER.but(
@@ -74,6 +75,7 @@ MEDIAMILL = PAPER.but(
     output_layers=stated((75, 50, 32), "the authors' code, setups/Mediamill"),
     regressor_layers=stated((41,), "the authors' code, setups/Mediamill"),
     lr=stated(0.001, "the authors' code, setups/Mediamill"),
+    epochs=chosen(25, "not given; as for Delicious"),
 )
 
 EURLEX = PAPER.but(
@@ -85,6 +87,7 @@ EURLEX = PAPER.but(
     feature_output=stated("relu", "the authors' code, setups/Eurlex"),
     lr=chosen(0.0003, "the authors' code has no rate for Eurlex; that for Bibtex"),
     weight_decay=chosen(0.0001, "as `lr`"),
+    epochs=chosen(25, "not given; as for Delicious"),
 )
 
 SEQUENTIAL = PAPER.but(
