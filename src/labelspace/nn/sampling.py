@@ -192,7 +192,7 @@ def negatives_per_row(Y: csr_matrix, count: int, rng: np.random.Generator) -> np
     >>> from scipy.sparse import csr_matrix
     >>> Y = csr_matrix([[1, 0, 1, 0], [1, 1, 1, 1]])
     >>> negatives_per_row(Y, 5, np.random.default_rng(0))
-    array([[3, 1, 1, 1, 3],
+    array([[ 3,  1,  1,  1,  3],
            [-1, -1, -1, -1, -1]])
     """
     found = np.full((Y.shape[0], count), -1, np.int64)
