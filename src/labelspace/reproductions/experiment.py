@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 KS = (1, 3, 5)
 RANKING = tuple(f"{metric}@{k}" for metric in ("P", "nDCG") for k in KS)
+# Columns of `on_test_and_training`.
+TEST_AND_TRAINING = (
+    *("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5"),
+    *("train P@1", "train P@5", "train nDCG@5"),
+)
 SEEDS = 3
 
 

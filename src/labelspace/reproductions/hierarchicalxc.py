@@ -8,6 +8,7 @@ import numpy as np
 
 from labelspace.reproductions.experiment import (
     KS,
+    TEST_AND_TRAINING,
     Experiment,
     Sample,
     Split,
@@ -141,16 +142,7 @@ EXPERIMENTS = (
             },
         ),
         figures=on_test_and_training,
-        columns=(
-            "P@1",
-            "P@3",
-            "P@5",
-            "nDCG@3",
-            "nDCG@5",
-            "train P@1",
-            "train P@5",
-            "train nDCG@5",
-        ),
+        columns=TEST_AND_TRAINING,
         notes=(
             "The paper names no classifier; here it is a linear support vector machine, where the "
             "authors' code has one with a kernel. Labels of a predicted set are ordered by the "

@@ -9,6 +9,7 @@ import numpy as np
 
 from labelspace.reproductions.experiment import (
     KS,
+    TEST_AND_TRAINING,
     Experiment,
     Sample,
     Split,
@@ -261,16 +262,7 @@ EXPERIMENTS = (
         f"{PAPER}, Figures 3 to 6",
         _figures,
         figures=_curves,
-        columns=(
-            "P@1",
-            "P@3",
-            "P@5",
-            "nDCG@3",
-            "nDCG@5",
-            "train P@1",
-            "train P@5",
-            "train nDCG@5",
-        ),
+        columns=TEST_AND_TRAINING,
         fit=fitted_with_curves,
         plot=curves_plot,
         notes=(

@@ -130,4 +130,4 @@ def _generated(sample: Sample) -> tuple[Dataset, Dataset]:
     )
     data = make_sparse(shape)
     rows = np.arange(len(data))
-    return data.take(rows[:n_train]), replace(data.take(rows[n_train:]))
+    return data.take(rows[:n_train]), data.take(rows[n_train:])
