@@ -93,11 +93,15 @@ def _rows(group: Row, at_k: dict[int, dict[str, float]]) -> list[Row]:
 
 def recall_by_count(
     ranking: Ranking, data: Dataset, counts: np.ndarray, low: int, high: int, k: int
-) -> float:
-    """Return the share of true pairs found at k, of labels with so many training examples."""
+) -> float | None:
+    """Return the share of true pairs found at k, of labels with so many training examples.
+
+    None if there is no such pair.
+    """
     among = (counts >= low) & (counts <= high)
     found = hits(ranking, data.labels)[:, :k] & among[ranking.labels[:, :k]]
-    return 100 * float(found.sum() / max(1, among[data.labels.indices].sum()))
+    n_true = among[data.labels.indices].sum()
+    return 100 * float(found.sum() / n_true) if n_true else None
 
 
 def evaluate(ranking: Ranking, data: Dataset, counts: LabelCounts, kinds: list[Kind]) -> Row:
@@ -110,9 +114,11 @@ def evaluate(ranking: Ranking, data: Dataset, counts: LabelCounts, kinds: list[K
         own = annif(found[places], n_true[places], n_ranked[places])
         row |= {f"{name} {language}": value for name, value in own.items()}
     examples = counts.widened(data.n_labels)
-    row["unseen recall@20"] = recall_by_count(ranking, data, examples, 0, 0, 20)
-    row["1-5 recall@5"] = recall_by_count(ranking, data, examples, 1, 5, 5)
-    return row
+    rare = {
+        "unseen recall@20": recall_by_count(ranking, data, examples, 0, 0, 20),
+        "1-5 recall@5": recall_by_count(ranking, data, examples, 1, 5, 5),
+    }
+    return {**row, **{name: value for name, value in rare.items() if value is not None}}
 
 
 def measure(tagger: Tagger, source: Path, part: str, name: str, types: dict[str, Kind]) -> None:

@@ -189,6 +189,8 @@ class SklearnPeer(PeerInProcess):
 
     def prepare(self, X: csr_matrix, Y: csr_matrix) -> None:
         self.labels = np.flatnonzero(Y.getnnz(axis=0))
+        if len(self.labels) < 2:
+            raise LabelspaceError("scikit-learn's one-vs-rest needs at least two labels")
         needed = 8 * len(self.labels) * X.shape[1]
         if needed > available_bytes():
             raise MemoryBudgetError(
