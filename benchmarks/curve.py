@@ -29,7 +29,7 @@ import numpy as np
 from kept import RESULTS, Row, keep, kept, table, write
 from labelspace._core.files import private_folder
 from labelspace.comparison.compare import DataFiles, Entrant, machine
-from labelspace.comparison.peers import PEERS, check_peer_name, why_missing
+from labelspace.comparison.peers import PEERS, installed
 from labelspace.comparison.runs import run
 from labelspace.comparison.scratch import scratch_folder
 from labelspace.data import read_split
@@ -231,13 +231,7 @@ def main() -> None:
     if options.factor <= 1:
         parser.error(f"--factor {options.factor:g}: expected a number above 1")
     os.environ.setdefault("NUMBA_CACHE_DIR", str(private_folder("labelspace-curve-compiled")))
-    peers = []
-    for name in options.peers.split(","):
-        check_peer_name(name)
-        if (reason := why_missing(name)) is None:
-            peers.append(name)
-        else:
-            print(f"{name} is left out: {reason}")
+    peers = installed(options.peers.split(","))
     if not peers:
         parser.error("none of the peers is installed")
     if options.again:

@@ -64,7 +64,10 @@ def test_a_method_scores_as_it_does_in_this_process(data):
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_peers_learn_what_is_planted(data, peer):
+def test_peers_learn_what_is_planted(data, peer, monkeypatch):
+    monkeypatch.setenv(
+        "OMP_THREAD_LIMIT", "1"
+    )  # threads of PECOS spin, beside other tests for long
     if (reason := why_missing(peer)) is not None:
         pytest.skip(reason)
     seen = []

@@ -43,7 +43,7 @@ def test_pecos_is_found_in_the_environment_inside_of_this_one(no_environment):
     assert pecos.interpreter(str(other)) == other
 
 
-def test_pecos_that_is_not_installed_is_skipped_with_the_reason(no_environment, monkeypatch):
+def test_pecos_that_is_missing_is_left_out_with_the_reason(no_environment, monkeypatch, caplog):
     python_that(1, no_environment / "pecos" / "bin" / "python")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", str(python_that(1, no_environment / "own")))
@@ -52,13 +52,16 @@ def test_pecos_that_is_not_installed_is_skipped_with_the_reason(no_environment, 
         assert "make peers" in why_missing("pecos")
     monkeypatch.setenv(pecos.VARIABLE, str(no_environment / "absent"))
     assert why_missing("pecos").startswith(f"LABELSPACE_PECOS_PYTHON={no_environment}")
+    assert peers.installed(["pecos", "sklearn-ovr"]) == ["sklearn-ovr"]
+    assert "pecos is left out: LABELSPACE_PECOS_PYTHON" in caplog.text
     X, Y = planted(30)
     data = Dataset(labels=Y, features=X)
     (failed,) = compare(data, data, entrants([], ["pecos"], {}))["entrants"]
     assert failed["error"].startswith("LABELSPACE_PECOS_PYTHON=")
 
 
-def test_pecos_ranks_more_labels_with_the_same_model(tmp_path):
+def test_pecos_ranks_more_labels_with_the_same_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_THREAD_LIMIT", "1")  # its threads spin, beside other tests for long
     if (reason := why_missing("pecos")) is not None:
         pytest.skip(reason)
     X, Y = planted(200)

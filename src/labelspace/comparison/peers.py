@@ -7,9 +7,10 @@ environment runs in a process of that environment (`pecos.py`).
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,8 @@ from labelspace.errors import (
 )
 from labelspace.model import store
 from labelspace.ranking import Ranking
+
+logger = logging.getLogger(__name__)
 
 
 class Peer(Protocol):
@@ -253,6 +256,17 @@ def why_missing(name: str) -> str | None:
     except MissingExtraError as error:
         return str(error)
     return None
+
+
+def installed(names: Sequence[str]) -> list[str]:
+    """Return those of these peers that can run here; log a warning for each of the others."""
+    found = []
+    for name in names:
+        if (reason := why_missing(name)) is None:
+            found.append(name)
+        else:
+            logger.warning("%s is left out: %s", name, reason)
+    return found
 
 
 def make_peer(name: str, directory: Path, seed: int = 0) -> Peer:
