@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, hstack, identity
 
 from labelspace.comparison import pecos, peers, timing
 from labelspace.comparison.compare import compare, entrants
@@ -86,6 +86,16 @@ def test_sklearn_ranks_labels_with_examples_alone(tmp_path):
     assert np.mean(Y[np.arange(120), ranking.labels[:, 0]]) > 0.9
     assert (np.diff(ranking.scores[:, :n_seen], axis=1) <= 0).all()
     assert costs["model_mb"] > 0
+
+
+def test_sklearn_distinguishes_many_labels(tmp_path):
+    """scikit-learn numbers labels in the type of the label matrix: one byte was too few."""
+    one_each = identity(300, dtype=np.float32, format="csr")
+    peer = make_peer("sklearn-ovr", tmp_path, seed=0)
+    peer.prepare(one_each, one_each)
+    peer.fit()
+    found = peer.predict(peer.queries(one_each[[5, 261]]), 1)
+    assert [row[0][0] for row in found] == [5, 261]
 
 
 def test_sklearn_refuses_a_single_label(tmp_path):

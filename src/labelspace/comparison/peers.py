@@ -201,7 +201,7 @@ class SklearnPeer(PeerInProcess):
                 f"{X.shape[1]:,} coefficients, and {in_words(available_bytes())} are available"
             )
         # In this form none of the classifiers copies the features.
-        self.X, self.Y = self.queries(X), Y[:, self.labels].astype(np.int8)
+        self.X, self.Y = self.queries(X), Y[:, self.labels].astype(np.int64)
 
     def fit(self) -> None:
         from joblib import parallel_config  # type: ignore[import-untyped]  # it has no types
