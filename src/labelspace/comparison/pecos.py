@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, save_npz
 
 from labelspace._core import peak
+from labelspace._core.sparse import unit_rows
 from labelspace.comparison import pecos_process, timing
 from labelspace.comparison.runs import in_own_process
 from labelspace.errors import MissingExtraError
@@ -41,7 +42,8 @@ class PecosPeer:
     ) -> tuple[Ranking, dict[str, Any]]:
         """Train and predict in the other environment; see `Peer.measure`."""
         self.folder.mkdir()
-        matrices = {"X_train": X, "Y_train": Y, "X_test": X_test}
+        # Rows of length 1: PECOS's own tf-idf gives such, and its regularisation is meant for them.
+        matrices = {"X_train": unit_rows(X), "Y_train": Y, "X_test": unit_rows(X_test)}
         for name, matrix in matrices.items():
             save_npz(self._file(name), csr_matrix(matrix, dtype=np.float32), compressed=False)
         ranking, result = self._run(k, matrices)

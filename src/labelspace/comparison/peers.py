@@ -21,6 +21,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit
 
 from labelspace._core.machine import available_bytes, in_words
+from labelspace._core.sparse import unit_rows
 from labelspace._core.suggest import unknown
 from labelspace._core.threads import cores
 from labelspace.comparison.pecos import PecosPeer
@@ -180,8 +181,9 @@ class NapkinXCPeer(PeerInProcess):
 class SklearnPeer(PeerInProcess):
     """scikit-learn's one-vs-rest: a LinearSVC per label, on all cores.
 
-    Its coefficients are dense, labels x features, and every query goes through all labels. Labels
-    without training examples are left out: scikit-learn would score them above all others.
+    Rows are scaled to length 1, as omikuji and napkinXC scale them themselves. Coefficients are
+    dense, labels x features, and every query goes through all labels. Labels without training
+    examples are left out: scikit-learn would score them above all others.
     """
 
     BLOCK = 1000  # rows per call: scores are dense, rows x labels
@@ -213,7 +215,7 @@ class SklearnPeer(PeerInProcess):
             self.model = OneVsRestClassifier(classifier).fit(self.X, self.Y)
 
     def queries(self, X: csr_matrix) -> csr_matrix:
-        return X.astype(np.float64)
+        return unit_rows(X).astype(np.float64)
 
     def predict(self, queries: csr_matrix, k: int) -> list[list[tuple[int, float]]]:
         found: list[list[tuple[int, float]]] = []
