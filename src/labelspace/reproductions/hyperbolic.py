@@ -278,7 +278,10 @@ def _table4_plot(results: Results) -> Figure:
             place.errorbar([row.key["dimension"] for row in rows],
                            [row.mean("P@5") for row in rows],
                            yerr=errors, fmt="o-", capsize=3, label=space)  # fmt: skip
+        dims = sorted({row.key["dimension"] for row in results.where(data=data)})
         place.set_xscale("log")
+        place.set_xticks(dims, [str(dim) for dim in dims])
+        place.minorticks_off()
         place.set_xlabel("dimension")
         place.set_ylabel("P@5, one learner")
         place.set_title(data, fontsize=9)
