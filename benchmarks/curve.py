@@ -189,6 +189,8 @@ def draw(points: Sequence[Row], name: str) -> bytes:
                 color=bar.get_color(),
             )
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.margins(x=0.15)  # space for the names
     axes.set_xlabel("training time in seconds")
     axes.set_ylabel("P@1 in percent, test file")
     axes.set_title(name)
