@@ -5,9 +5,10 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 DEMO_STAMP := .venv/.demo-ready
 DOCS_STAMP := .venv/.docs-ready
+PECOS_STAMP := .venv/pecos/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench peers docs clean
 
 # Only what the demo uses, not the developer's tools.
 demo: $(DEMO_STAMP)
@@ -16,6 +17,7 @@ demo: $(DEMO_STAMP)
 # One thread per worker: on tiny models threads cost more than they give. The tracer of Python 3.12+
 # that costs least (sys.monitoring) measures branches from 3.14 on; coverage chooses.
 test: lint
+	@$(MAKE) --silent peers || echo "PECOS could not be installed: its tests are skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 lint: $(STAMP)
@@ -28,6 +30,10 @@ lint: $(STAMP)
 # test files; without DATA, on the generated shop.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overview.py $(DATA)
+
+# PECOS, for `labelspace compare --peers pecos`, in an environment of its own: it needs numpy below 2.
+# There are wheels for Python 3.11 and 3.12.
+peers: $(PECOS_STAMP)
 
 # The documentation as a site that needs no network: site/index.html. Dead links fail the build.
 docs: $(DOCS_STAMP)
@@ -46,6 +52,12 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 $(STAMP): $(DEMO_STAMP)
 	$(PIP) -e '.[dev,peers]'
 	touch $(STAMP)
+
+# Only what XR-Linear imports: libpecos also depends on torch, transformers, datasets and peft.
+$(PECOS_STAMP): constraints-pecos.txt $(STAMP)
+	$(PYTHON) -m venv .venv/pecos
+	.venv/pecos/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: -r constraints-pecos.txt
+	touch $(PECOS_STAMP)
 
 $(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -3,9 +3,9 @@
     python benchmarks/overview.py [FOLDER...] [--methods NAME,...] [--peers NAME,...]
 
 Each FOLDER holds train and test files; without one, the generated shop of `make demo` is used. All
-systems of a set run in turn, on the same features. Figures are written to results/overview.json and
-to the README beside this file; sets that are not given keep their rows, with the date and the
-commit of their own measurement.
+systems of a set run in turn, on the same features; peers that are not installed are left out.
+Figures are written to results/overview.json and to the README beside this file; sets that are not
+given keep their rows, with the date and the commit of their own measurement.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from kept import Row, keep, kept, markdown_table
 from labelspace.comparison.compare import Entrant, compare, entrants, raise_if_failed
+from labelspace.comparison.peers import installed
 from labelspace.data import read_split
 from labelspace.datasets.products import write_catalogue
 
@@ -75,9 +76,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--methods", default="knn,fusion")
-    parser.add_argument("--peers", default="omikuji,omikuji-bonsai,napkinxc")
+    parser.add_argument("--peers", default="omikuji,omikuji-bonsai,napkinxc,pecos")
     options = parser.parse_args()
-    methods, peers = options.methods.split(","), options.peers.split(",")
+    methods, peers = options.methods.split(","), installed(options.peers.split(","))
     for folder in options.folders:
         measure(folder, methods, peers)
     if not options.folders:

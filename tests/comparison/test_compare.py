@@ -23,7 +23,7 @@ from labelspace.comparison.compare import (
 )
 from labelspace.comparison.figures import three_digits
 from labelspace.comparison.page import comparison_page
-from labelspace.comparison.peers import as_ranking, make_peer
+from labelspace.comparison.peers import PEERS, as_ranking, make_peer, why_missing
 from labelspace.data.dataset import Dataset
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.methods import registry
@@ -63,9 +63,13 @@ def test_a_method_scores_as_it_does_in_this_process(data):
     json.dumps(report, allow_nan=False)
 
 
-@pytest.mark.parametrize("peer", ["omikuji", "omikuji-bonsai", "napkinxc"])
-def test_peers_learn_what_is_planted(data, peer):
-    pytest.importorskip(peer.partition("-")[0], reason="extra 'peers' is not installed")
+@pytest.mark.parametrize("peer", PEERS)
+def test_peers_learn_what_is_planted(data, peer, monkeypatch):
+    monkeypatch.setenv(
+        "OMP_THREAD_LIMIT", "1"
+    )  # threads of PECOS spin, beside other tests for long
+    if (reason := why_missing(peer)) is not None:
+        pytest.skip(reason)
     seen = []
     report = compare(*data, entrants(["most-common"], [peer], {}), on_result=seen.append)
     floor, result = report["entrants"]

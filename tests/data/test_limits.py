@@ -30,7 +30,7 @@ MEASURED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 from labelspace.data import read, statistics
-from labelspace._core.machine import peak_bytes
+from labelspace._core.peak import peak_bytes
 found = [statistics(read(path)) for path in sys.argv[1:]]
 peak = peak_bytes() >> 20
 print(json.dumps({"sizes": [[f["labels"], f["features"]] for f in found], "peak": peak}))

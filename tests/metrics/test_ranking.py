@@ -16,7 +16,15 @@ from labelspace.data.formats.xc import read_xc
 from labelspace.data.stats import label_bands
 from labelspace.errors import InputError, ParameterError
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
-from labelspace.metrics.ranking import evaluate, measure
+from labelspace.metrics.ranking import (
+    evaluate,
+    f1s,
+    hits,
+    measure,
+    ndcgs,
+    precisions,
+    recalls,
+)
 
 Sets = list[set[int]]
 
@@ -326,3 +334,32 @@ def test_one_metric_is_that_of_all_and_counts_training_labels_only_where_it_need
         assert measure(metric, ranking, truth, truth) == everything[metric]
         assert measure(metric, ranking, truth, LabelCounts.of(truth)) == everything[metric]
     assert measure("nDCG@2", ranking, truth, "no matrix") == everything["nDCG@2"]
+
+
+def test_values_of_single_examples():
+    """Hits at ranks 1 and 3 of two true labels; none of one; one of four, in a ranking of two."""
+    hits = np.array([[1, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0]], bool)
+    n_true, n_ranked = np.array([2, 1, 4]), np.array([4, 4, 2])
+    assert precisions(hits, 2).tolist() == [0.5, 0.0, 0.5]
+    assert recalls(hits, n_true, 3).tolist() == [1.0, 0.0, 0.25]
+    assert recalls(hits, np.zeros(3, int), 3)[1] == 0.0
+    assert f1s(hits, n_true, n_ranked, 3) == pytest.approx([2 * 2 / (3 + 2), 0, 2 * 1 / (2 + 4)])
+    first = 1 / math.log2(3)
+    ideal = 1 + first
+    assert ndcgs(hits, n_true, 2) == pytest.approx([1 / ideal, 0, first / ideal])
+    whole = ideal + 1 / math.log2(4) + 1 / math.log2(5)
+    assert ndcgs(hits, n_true, 2, ideal_at=4) == pytest.approx([1 / ideal, 0, first / whole])
+
+
+def test_f1_of_single_examples_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth = (rng.random((30, 8)) < 0.3).astype(int)
+    rows = [rng.permutation(8)[: rng.integers(0, 6)].tolist() for _ in range(30)]
+    ranking = ranked(rows, 6)
+    chosen = np.zeros_like(truth)
+    for i, row in enumerate(rows):
+        chosen[i, row[:5]] = 1
+    found = f1s(
+        hits(ranking, truth), truth.sum(axis=1), (ranking.labels >= 0).sum(axis=1), 5
+    ).mean()
+    assert found == pytest.approx(f1_score(truth, chosen, average="samples", zero_division=0))

@@ -1,9 +1,8 @@
-"""Memory of the machine or container: total, available, and used by this process."""
+"""Memory of the machine or container: total and available."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,23 +26,6 @@ def total_bytes(root: Path = _ROOT) -> int:
     """Return the memory of the machine, or of the container if that is less."""
     total = int(psutil.virtual_memory().total)
     return min([total, *(limit for limit, _ in _limits(root))])
-
-
-def peak_bytes() -> int:
-    """Return the most memory this process has used so far.
-
-    Linux's VmHWM begins anew with each program; ru_maxrss starts at what the parent had.
-    """
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
-    if sys.platform == "win32":
-        return int(psutil.Process().memory_info().peak_wset)
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int]]:

@@ -31,7 +31,11 @@ def compare(
     ] = "fusion,knn",
     peers: Annotated[
         str,
-        typer.Option(metavar="NAMES", help="Other packages: omikuji, omikuji-bonsai and napkinxc."),
+        typer.Option(
+            metavar="NAMES",
+            help="Other packages: omikuji, omikuji-one-tree, omikuji-bonsai, napkinxc, pecos and "
+            "sklearn-ovr.",
+        ),
     ] = "",
     set_: Annotated[
         list[str] | None,

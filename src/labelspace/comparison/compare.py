@@ -71,7 +71,8 @@ def entrants(
     methods : sequence of str
         Names of methods, or "method:preset" for a method with its parameter `preset` set.
     peers : sequence of str
-        Names of other packages: "omikuji", "omikuji-bonsai", "napkinxc".
+        Names of other packages: "omikuji", "omikuji-one-tree", "omikuji-bonsai", "napkinxc",
+        "pecos", "sklearn-ovr".
     settings : mapping of str to str
         Parameters of methods as texts, such as {"knn.neighbours": "10"}, by name as in `methods`.
 
@@ -212,7 +213,7 @@ def compare(
         ) as finished,
         scratch_folder("compare") as scratch,
     ):
-        files = _DataFiles(scratch, train, test)
+        files = DataFiles(scratch, train, test)
         hits: dict[int, list[str]] = {}
         for place, entrant in enumerate(entrants):
             runs: list[dict[str, Any]] = []
@@ -222,10 +223,10 @@ def compare(
                     figures = finished.find(wanted)
                     if figures is None:
                         on_start(entrant.name, seed)
-                        chosen = _own_features(entrant, train) if features is None else features
-                        figures = run(_job(entrant, seed, files.of(chosen), settings), scratch)
+                        figures = run(files.job(entrant, seed, settings), scratch)
                         finished.add(wanted, figures)
                     runs.append(figures)
+                    report["machine"]["versions"] |= figures.get("versions", {})
                 result = _summary(entrant, runs)
                 hits[place] = [figures["hits"] for figures in runs]
             except Exception as error:  # one that fails does not cost the results of the others
@@ -253,14 +254,35 @@ def raise_if_failed(result: Mapping[str, Any]) -> None:
         raise LabelspaceError(f"{result['name']}: {result['error']}")
 
 
-class _DataFiles:
+class DataFiles:
     """The data as files that the processes read, one per kind of features, written when needed."""
 
     def __init__(self, folder: Path, train: Dataset, test: Dataset) -> None:
         self.folder, self.train, self.test = folder, train, test
         self.written: dict[str, Path] = {}
 
-    def of(self, features: str | TextFeatures) -> Path:
+    def job(self, entrant: Entrant, seed: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the job of a run, for `comparison.runs.run`.
+
+        The settings are "features", which may be None, "propensity" and "propensity_from".
+        """
+        params, features = dict(entrant.params), settings["features"]
+        if entrant.kind == "method":
+            params.setdefault("seed", seed)
+        if features is None:
+            features = _own_features(entrant, self.train)
+        return {
+            "method": entrant.method,
+            "kind": entrant.kind,
+            "params": params,
+            "seed": seed,
+            "data": str(self._of(features)),
+            "k": 5,
+            "propensity": settings["propensity"],
+            "propensity_from": settings["propensity_from"],
+        }
+
+    def _of(self, features: str | TextFeatures) -> Path:
         name = repr(features)
         if name not in self.written:
             path = self.folder / f"data-{len(self.written)}.safetensors"
@@ -319,7 +341,7 @@ def machine() -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {}
-    for package in ("labelspace", "numpy", "scipy", "torch", "omikuji", "napkinxc"):
+    for package in ("labelspace", "numpy", "scipy", "scikit-learn", "torch", "omikuji", "napkinxc"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
@@ -342,22 +364,6 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _job(entrant: Entrant, seed: int, data: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    params = dict(entrant.params)
-    if entrant.kind == "method":
-        params.setdefault("seed", seed)
-    return {
-        "method": entrant.method,
-        "kind": entrant.kind,
-        "params": params,
-        "seed": seed,
-        "data": str(data),
-        "k": 5,
-        "propensity": settings["propensity"],
-        "propensity_from": settings["propensity_from"],
-    }
 
 
 def _summary(entrant: Entrant, runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,9 +7,7 @@ written there as `result.json`, and the hits of each test example as `hits.safet
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +17,10 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import read_arrays, write_arrays
-from labelspace._core.machine import peak_bytes
+from labelspace._core.peak import peak_bytes
 from labelspace._core.sparse import unpack_csr
 from labelspace.comparison.runs import HITS_FILE
+from labelspace.comparison.timing import end_with_input, timed
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.engine.lifetime import end_with_parent
 from labelspace.errors import LabelspaceError
@@ -33,14 +32,11 @@ from labelspace.metrics.reliability import reliability
 from labelspace.model import store
 from labelspace.ranking import Ranking
 
-ONE_AT_A_TIME = 1000
-WARM_UP = 20
-
 
 def main(directory: Path) -> None:
     """Run the job and write its result or its error; end early if the calling process does."""
     end_with_parent()
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    end_with_input()
     job = json.loads((directory / "job.json").read_text(encoding="utf-8"))
     arrays, metadata = read_arrays(Path(job["data"]))
     try:
@@ -48,13 +44,6 @@ def main(directory: Path) -> None:
     except LabelspaceError as error:
         result = {"error": str(error)}
     (directory / "result.json").write_text(json.dumps(result), encoding="utf-8")
-
-
-def _end_with_input() -> None:
-    """End the process when the caller's end of standard input is closed."""
-    while os.read(0, 4096):
-        pass
-    os._exit(1)
 
 
 def measure(
@@ -72,7 +61,7 @@ def measure(
         ranking, ranked, costs = _run_peer(job, data, directory)
     else:
         ranking, ranked, costs = _run_method(job, data, arrays, directory)
-    costs["peak_mb"] = peak_bytes() / 1e6
+    costs.setdefault("peak_mb", peak_bytes() / 1e6)  # peers in other processes have their own
     metrics = evaluate(
         ranking,
         data["Y_test"],
@@ -126,7 +115,7 @@ def _run_method(
     place = directory / "model"
     pipeline = FeaturePipeline(None, n_numeric=data["X_train"].shape[1])
     Tagger(pipeline, method, names).save(place)
-    ranking, times = _timed(method.predict, data["X_test"], job["k"])
+    ranking, times = timed(method.predict, data["X_test"], job["k"])
     size = store.size_in_bytes(place) - (place / "labels.json").stat().st_size
     costs = {"params": method.get_params(), "train_s": train_s, "model_mb": size / 1e6, **times}
     return ranking, lambda k: method.predict(data["X_test"], k), costs
@@ -135,19 +124,11 @@ def _run_method(
 def _run_peer(
     job: dict[str, Any], data: dict[str, csr_matrix], directory: Path
 ) -> tuple[Ranking, Callable[[int], Ranking], dict[str, Any]]:
-    from labelspace.comparison.peers import as_ranking, make_peer
+    from labelspace.comparison.peers import make_peer
 
     peer = make_peer(job["method"], directory, job["seed"])
-    peer.prepare(data["X_train"], data["Y_train"])
-    start = time.perf_counter()
-    peer.fit()
-    train_s = time.perf_counter() - start
-    model_mb = store.size_in_bytes(peer.saved()) / 1e6
-    queries = peer.queries(data["X_test"])
-    predictions, times = _timed(peer.predict, queries, job["k"])
-    costs = {"params": peer.params, "train_s": train_s, "model_mb": model_mb, **times}
-    ranking = as_ranking(predictions, job["k"])
-    return ranking, lambda k: as_ranking(peer.predict(queries, k), k), costs
+    ranking, costs = peer.measure(data["X_train"], data["Y_train"], data["X_test"], job["k"])
+    return ranking, peer.rank, {"params": peer.params, **costs}
 
 
 def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:
@@ -156,27 +137,6 @@ def _taxonomy(arrays: dict[str, np.ndarray]) -> Taxonomy | None:
         return None
     names = tuple(json.loads(arrays["taxonomy.names"].tobytes()))
     return Taxonomy(names, arrays["taxonomy.edges"], int(arrays["Y_train.shape"][1]))
-
-
-def _timed(
-    predict: Callable[[Any, int], Any], queries: Any, k: int
-) -> tuple[Any, dict[str, float]]:
-    """Return all predictions, and milliseconds per example in a batch and one at a time."""
-    n = queries.shape[0] if hasattr(queries, "shape") else len(queries)
-    predict(queries[:WARM_UP], k)
-    start = time.perf_counter()
-    predictions = predict(queries, k)
-    batch_ms = 1000 * (time.perf_counter() - start) / n
-    alone = [queries[i : i + 1] for i in range(min(n, ONE_AT_A_TIME))]
-    for query in alone[:WARM_UP]:
-        predict(query, k)
-    one_ms = []
-    for query in alone:
-        start = time.perf_counter()
-        predict(query, k)
-        one_ms.append(1000 * (time.perf_counter() - start))
-    p50, p99 = np.percentile(one_ms, [50, 99])
-    return predictions, {"batch_ms": batch_ms, "one_ms_p50": float(p50), "one_ms_p99": float(p99)}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,31 @@ from labelspace.errors import LabelspaceError
 HITS_FILE = "hits.safetensors"  # of each test example, as `packed_hits` returns them
 
 
-def run(job: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Run the job in a process that may write to `folder`, and return its figures and hits."""
+def run(job: Mapping[str, Any], folder: Path, limit: float | None = None) -> dict[str, Any]:
+    """Run the job in a process that may write to `folder`, and return its figures and hits.
+
+    After `limit` seconds it is stopped, and LabelspaceError is raised.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as own:
         (Path(own) / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        _in_own_process(Path(own))
-        result: dict[str, Any] = json.loads((Path(own) / "result.json").read_text("utf-8"))
+        command = [sys.executable, "-m", "labelspace.comparison.entrant", own]
+        result = in_own_process(command, Path(own), limit)
         if "error" in result:
             raise LabelspaceError(result["error"])
         hits = read_arrays(Path(own) / HITS_FILE)[0]["hits"]
         return {**result, "hits": hits_as_text(hits)}
 
 
-def _in_own_process(folder: Path) -> None:
-    command = [sys.executable, "-m", "labelspace.comparison.entrant", str(folder)]
-    # The other process ends when its standard input is closed, however this one ends.
+def in_own_process(
+    command: Sequence[str], folder: Path, limit: float | None = None
+) -> dict[str, Any]:
+    """Run a command that writes `result.json` to the folder, and return what it wrote.
+
+    The command must end when its standard input is closed: then it ends with this process, however
+    that ends.
+    """
+    written = folder / "result.json"
+    written.unlink(missing_ok=True)
     reading, writing = os.pipe()
     try:
         ended = subprocess.run(
@@ -42,11 +52,14 @@ def _in_own_process(folder: Path) -> None:
             text=True,
             errors="replace",
             check=False,
+            timeout=limit,
         )
+    except subprocess.TimeoutExpired:
+        raise LabelspaceError(f"stopped after {limit:g} s") from None
     finally:
         os.close(reading)
         os.close(writing)
-    if ended.returncode != 0 or not (folder / "result.json").exists():
+    if ended.returncode != 0 or not written.exists():
         said = (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
         cause = (
             f"ended by signal {-ended.returncode} (out of memory?)"
@@ -54,3 +67,5 @@ def _in_own_process(folder: Path) -> None:
             else f"failed with exit code {ended.returncode}"
         )
         raise LabelspaceError(f"{cause}: {said[0]}")
+    result: dict[str, Any] = json.loads(written.read_text("utf-8"))
+    return result

@@ -152,9 +152,29 @@ def precisions(hits: np.ndarray, k: int) -> np.ndarray:
     return np.asarray(hits[:, :k].sum(axis=1) / k)
 
 
-def ndcgs(hits: np.ndarray, n_true: np.ndarray, k: int) -> np.ndarray:
-    """Return nDCG at k of each example, from 0 to 1; `n_true` are its numbers of true labels."""
-    return np.asarray(_discounted(hits[:, :k]) / _ideal(n_true, k))
+def recalls(hits: np.ndarray, n_true: np.ndarray, k: int) -> np.ndarray:
+    """Return the recall at k of each example, from 0 to 1; 0 without true labels."""
+    return np.asarray(hits[:, :k].sum(axis=1) / np.maximum(n_true, 1))
+
+
+def f1s(hits: np.ndarray, n_true: np.ndarray, n_ranked: np.ndarray, k: int) -> np.ndarray:
+    """Return F1 of the first k labels of each example, from 0 to 1.
+
+    Unlike in P@k, places that a ranking leaves empty are not counted as errors: precision is the
+    share of hits among the labels that are there. `n_ranked` are their numbers.
+    """
+    named = np.minimum(n_ranked, k) + n_true
+    return np.asarray(2.0 * hits[:, :k].sum(axis=1) / np.maximum(named, 1))
+
+
+def ndcgs(
+    hits: np.ndarray, n_true: np.ndarray, k: int, *, ideal_at: int | None = None
+) -> np.ndarray:
+    """Return nDCG at k of each example, from 0 to 1; `n_true` are its numbers of true labels.
+
+    The ideal ranking is cut at k as well, or at `ideal_at`.
+    """
+    return np.asarray(_discounted(hits[:, :k]) / _ideal(n_true, ideal_at or k))
 
 
 @dataclass(frozen=True)
@@ -206,10 +226,9 @@ class _Case:
             best_gains = _best_weights(self.truth, weights, max(ks))
         for k in ks:
             hits = self.hits[:, :k]
-            found = hits.sum(axis=1)
             scores["P"][k] = np.mean(precisions(hits, k))
             scores["nDCG"][k] = np.mean(ndcgs(hits, n_true, k))
-            scores["recall"][k] = np.mean(found / np.maximum(n_true, 1))
+            scores["recall"][k] = np.mean(recalls(hits, n_true, k))
             scores["coverage"][k] = _n_distinct(self.labels[:, :k][hits]) / n_occurring
             if weights is not None:
                 got, best, ideal = gains[:, :k], best_gains[:, :k], _ideal(n_true, k)
