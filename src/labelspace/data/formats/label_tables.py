@@ -26,6 +26,7 @@ from labelspace.data.formats.label_fields import (
     language_of,
 )
 from labelspace.data.label_texts import LabelRecord
+from labelspace.data.language import likely_language
 from labelspace.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ def table_records(
 ) -> Iterator[LabelRecord]:
     """Yield the labels of a file.
 
+    Names whose language is not given have the one that their function words show, if they do.
+
     Parameters
     ----------
     path : Path
@@ -68,6 +71,7 @@ def table_records(
         rows = list(_objects(path, encoding))
     else:
         rows = list(_table(path, kind, header, encoding))
+    rows = _with_languages(rows)
     separators = _separators(rows) if separator is None else dict.fromkeys(_LISTS, separator)
     for line, cells in rows:
         try:
@@ -151,8 +155,8 @@ def _named(given: Sequence[str]) -> list[Field | None]:
 def _unnamed(rows: Sequence[tuple[int, list[str]]], path: Path) -> list[Field | None]:
     """Return the meaning of columns without a header: an id, a name, and one more.
 
-    The third column holds descriptions if its cells have many words, and otherwise further names,
-    for instance in another language.
+    The third column holds descriptions if its cells have many words. Otherwise it holds names,
+    preferred ones if they are evidently in another language.
     """
     line, widest = max(rows, key=lambda row: len(row[1]))
     if len(widest) > 3:
@@ -161,6 +165,11 @@ def _unnamed(rows: Sequence[tuple[int, list[str]]], path: Path) -> list[Field | 
     words = [len(cells[2].split()) for _, cells in rows if len(cells) > 2 and cells[2].strip()]
     long = sum(words) > _WORDS_OF_A_NAME * len(words)
     third = Field("description") if long else Field("alternative")
+    if not long and len(widest) == 3:
+        names, others = ([c[at] for _, c in rows if len(c) > at] for at in (1, 2))
+        other = likely_language(others)
+        if other and other != likely_language(names):
+            third = Field("name", other)
     fields: list[Field | None] = [Field("id"), Field("name"), third]
     return fields[: len(widest)]
 
@@ -168,6 +177,20 @@ def _unnamed(rows: Sequence[tuple[int, list[str]]], path: Path) -> list[Field | 
 def _warn(path: Path, unknown: list[str]) -> None:
     if unknown:
         logger.warning("%s: columns that are not used: %s", path, enumerated(unknown))
+
+
+def _with_languages(rows: list[Row]) -> list[Row]:
+    """Return the rows with a language for names of which none is given, where it is clear."""
+    present = {field for _, cells in rows for field, _ in cells}
+    guessed = {}
+    for role in ("name", "alternative"):
+        texts = (cell for _, cells in rows for field, cell in cells if field == Field(role))
+        found = Field(role, likely_language(text for text in texts if isinstance(text, str)))
+        if found not in present:
+            guessed[Field(role)] = found
+    return [
+        (line, [(guessed.get(field, field), cell) for field, cell in cells]) for line, cells in rows
+    ]
 
 
 # Cells ----------------------------------------------------------------------------------------
