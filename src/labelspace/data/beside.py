@@ -179,6 +179,15 @@ def with_label_texts(
         return dataset
 
 
+def with_chosen_texts(dataset: Dataset, choice: LabelSource) -> Dataset:
+    """Return a data set in memory with these label texts instead of its own; None removes them."""
+    if choice is None:
+        return replace(dataset, label_texts=None)
+    is_named = dataset.label_names is not None
+    plain = replace(dataset, label_texts=None)
+    return with_broader(with_label_texts(plain, choice, None, may_widen=is_named))
+
+
 def with_broader(dataset: Dataset) -> Dataset:
     """Return the data set with the broader labels of its label texts in its taxonomy."""
     texts = dataset.label_texts

@@ -138,6 +138,12 @@ def _new_ids(texts: LabelTexts, key: _Key, labels: Sequence[str]) -> list[str]:
         if found:
             ids[found[0]] = label
             prefixes.add(label.removesuffix(key.of_data(label)))
+    # Names that are not unique stay ids, also in a model that is trained further.
+    own_number = {own: number for number, own in enumerate(texts.ids)}
+    for label in labels:
+        number = own_number.get(label, -1)
+        if number >= 0 and ids[number] is None and label not in numbers:
+            ids[number] = label
     taken = set(labels)
     # Labels that the data lack are named alike, if all that they have share a prefix.
     prefix = prefixes.pop() if len(prefixes) == 1 else None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from labelspace.errors import DataError
 
 Form = tuple[int, str, str, bool]
+
+_Entry = TypeVar("_Entry")
+_STORED = ("preferred", "alternative", "descriptions", "notations", "uris")
 
 
 @dataclass(frozen=True)
@@ -199,6 +203,60 @@ class LabelTexts:
         known = set(ids)
         return self.aligned([*ids, *(each for each in self.ids if each not in known)])
 
+    def updated(self, newer: LabelTexts) -> LabelTexts:
+        """Return these texts with those of `newer` in their place for all labels that it has.
+
+        Examples
+        --------
+        >>> from labelspace.data.label_texts import LabelRecord, LabelTexts
+        >>> old = LabelTexts.of([LabelRecord("c1", {"": "fruit"}), LabelRecord("c2", {"": "tool"})])
+        >>> old.updated(LabelTexts.of([LabelRecord("c2", {"": "tools"})])).names()
+        ['fruit', 'tools']
+        """
+        both = [self.with_labels_of(newer.ids), newer]
+        both[1] = newer.aligned(both[0].ids)
+        ids, n = both[0].ids, len(newer)  # those of `newer` are first
+
+        def column(parts: Sequence[Sequence[_Entry] | None], none: _Entry) -> tuple[_Entry, ...]:
+            old, new = (part or (none,) * len(ids) for part in parts)
+            return (*new[:n], *old[n:])
+
+        def by_language(name: str, none: _Entry) -> dict[str, tuple[_Entry, ...]]:
+            of = [getattr(texts, name) for texts in both]
+            languages = dict.fromkeys((*of[0], *of[1]))
+            return {key: column([part.get(key) for part in of], none) for key in languages}
+
+        result = LabelTexts(
+            ids,
+            by_language("preferred", ""),
+            by_language("alternative", ()),
+            _unless_empty(column([texts.descriptions for texts in both], "")),
+            _unless_empty(column([texts.notations for texts in both], "")),
+            _unless_empty(column([texts.uris for texts in both], "")),
+            tuple(dict.fromkeys((*self.broader, *newer.broader))),
+        )
+        return result.with_labels_of(self.ids)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all but the ids, for a file of a model; `broader` is in the taxonomy."""
+        return {name: getattr(self, name) for name in _STORED if getattr(self, name)}
+
+    @classmethod
+    def from_json(cls, stored: Any, ids: Sequence[str]) -> LabelTexts:
+        """Return the texts that `to_json` described; raise a DataError for anything else."""
+        if not isinstance(stored, dict) or not set(_STORED).issuperset(stored):
+            raise DataError("not the texts of labels: expected an object with known keys")
+        parts: dict[str, Any] = {}
+        for name, part in stored.items():
+            if name in ("preferred", "alternative"):
+                nested = name == "alternative"
+                if not isinstance(part, dict):
+                    raise DataError(f"{name}: expected an object with a list per language")
+                parts[name] = {of: _stored_list(name, texts, nested) for of, texts in part.items()}
+            else:
+                parts[name] = _stored_list(name, part, False)
+        return cls(tuple(ids), **parts)
+
     def names(self, language: str | None = None) -> list[str]:
         """Return one name per label: in this language where there is one, else in another.
 
@@ -212,6 +270,18 @@ class LabelTexts:
             next((names[label] for names in columns if names[label]), each)
             for label, each in enumerate(self.ids)
         ]
+
+
+def _stored_list(name: str, part: Any, nested: bool) -> tuple[Any, ...]:
+    """Return a list of texts, or of lists of texts, as tuples; a DataError for anything else."""
+    if not isinstance(part, list):
+        raise DataError(f"{name}: expected a list")
+    if nested:
+        return tuple(_stored_list(name, each, False) for each in part)
+    if not all(isinstance(each, str) for each in part):
+        raise DataError(f"{name}: expected texts")
+    "".join(part).encode()  # half a surrogate pair is not text
+    return tuple(part)
 
 
 def _unless_empty(texts: Iterable[str]) -> tuple[str, ...]:
