@@ -163,17 +163,14 @@ def with_label_texts(
     """
     if choice is None:
         return dataset
-    if isinstance(choice, LabelTexts):
-        return _with_texts(dataset, choice, None, may_widen=may_widen)
     if choice != "auto":
-        file = at_rest(choice)
-        return _with_texts(dataset, read_label_texts(file), file, may_widen=may_widen)
+        texts = choice if isinstance(choice, LabelTexts) else read_label_texts(choice)
+        return _with_texts(dataset, texts, may_widen=may_widen)
     found = None if path is None or isinstance(path, Spooled) else _label_file(path)
     if found is None:
         return dataset
     try:
-        texts = read_label_texts(found)
-        return _with_texts(dataset, texts, found, may_widen=may_widen)
+        return _with_texts(dataset, read_label_texts(found), may_widen=may_widen)
     except (MissingExtraError, NoSuchLabelsError) as error:
         logger.warning("label texts beside the data are not used: %s", error)
         return dataset
@@ -194,7 +191,11 @@ def with_broader(dataset: Dataset) -> Dataset:
     if texts is None or not texts.broader:
         return dataset
     known = () if dataset.taxonomy is None else dataset.taxonomy.pairs()
-    taxonomy = Taxonomy.from_names([*known, *texts.broader], dataset.names())
+    try:
+        taxonomy = Taxonomy.from_names([*known, *texts.broader], dataset.names())
+    except DataError as error:
+        message = f"{error.message}; its broader labels contradict the hierarchy of the data"
+        raise DataError(message, path=texts.source or None) from None
     return replace(dataset, taxonomy=taxonomy, label_texts=replace(texts, broader=()))
 
 
@@ -207,14 +208,12 @@ def _label_file(path: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _with_texts(
-    dataset: Dataset, texts: LabelTexts, path: Path | None, *, may_widen: bool
-) -> Dataset:
+def _with_texts(dataset: Dataset, texts: LabelTexts, *, may_widen: bool) -> Dataset:
     names = dataset.names()
     try:
         texts = identified(texts, names)
     except DataError as error:
-        raise type(error)(error.message, path=path) from None
+        raise type(error)(error.message, path=texts.source or None) from None
     if may_widen:
         texts = texts.with_labels_of(names)
     else:
@@ -223,7 +222,7 @@ def _with_texts(
         if left:
             logger.warning(
                 "%s: %d labels are left out, as the data have a fixed number of labels",
-                *(path or "label texts", left),
+                *(texts.source or "label texts", left),
             )
     return replace(
         dataset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def label_texts_of(records: Iterable[LabelRecord], path: Path) -> LabelTexts:
     found = list(_distinct(records, path))
     if not found:
         raise DataError("no labels in this file", path=path)
-    texts = LabelTexts.of(found)
+    texts = replace(LabelTexts.of(found), source=str(path))
     number = {each.id: place for place, each in enumerate(found)}
     edges = [(number[child], number[parent]) for child, parent in texts.broader if parent in number]
     cycle = cycle_of(np.array(edges, np.int64).reshape(-1, 2), len(found))

@@ -66,6 +66,8 @@ class LabelTexts:
         One per label, "" where there is none; () if no label has one.
     broader : tuple of (str, str)
         (child, parent) pairs of ids.
+    source : str, default ""
+        The file, for messages.
 
     Raises
     ------
@@ -93,6 +95,7 @@ class LabelTexts:
     notations: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
     broader: tuple[tuple[str, str], ...] = ()
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
