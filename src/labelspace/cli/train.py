@@ -127,7 +127,14 @@ def train(
 
 
 def _say_extras(metadata: dict[str, Any]) -> None:
-    """Print the speed of the features, and the threshold if one was chosen."""
+    """Print what is known of labels, the speed of the features, and the threshold, if any."""
+    if "label_texts" in metadata:
+        texts, data = metadata["label_texts"], metadata["data"]
+        languages = ", ".join(texts["languages"]) or "language unknown"
+        print_message(
+            f"label texts: {texts['names']:,} names of {texts['named']:,} labels ({languages}); "
+            f"{data['labels'] - data['labels_used']:,} labels have no examples"
+        )
     if "text_features" in metadata:
         speed = metadata["text_features"]
         print_message(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")

@@ -86,7 +86,8 @@ def identified(texts: LabelTexts, labels: Sequence[str]) -> LabelTexts:
         wanted = [key.of_data(label) for label in labels]
         if key.what == "prefix" and not _is_one_to_one(wanted, numbers):
             continue
-        found = sum(value in numbers for value in wanted)
+        pairs = zip(labels, wanted, strict=True)
+        found = sum(value in numbers or label in known for label, value in pairs)
         if found > matches:
             best, matches = key, found
     if not matches:

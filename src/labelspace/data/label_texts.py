@@ -112,10 +112,14 @@ class LabelTexts:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        named = sum(any(names) for names in zip(*self.preferred.values(), strict=True))
         languages = ", ".join(sorted(filter(None, self.languages)))
         end = f", languages {languages}" if languages else ""
-        return f"LabelTexts({len(self):,} labels, {named:,} with a name{end})"
+        return f"LabelTexts({len(self):,} labels, {self.n_named:,} with a name{end})"
+
+    @property
+    def n_named(self) -> int:
+        """Return the number of labels that have a preferred name."""
+        return sum(any(names) for names in zip(*self.preferred.values(), strict=True))
 
     @classmethod
     def of(cls, records: Iterable[LabelRecord]) -> LabelTexts:
@@ -194,7 +198,7 @@ class LabelTexts:
             uris=chosen(self.uris),
         )
 
-    def with_labels_of(self, ids: Sequence[str]) -> LabelTexts:
+    def with_labels_of(self, ids: Iterable[str]) -> LabelTexts:
         """Return the texts of these labels, in this order, followed by the other labels'.
 
         Examples
@@ -203,11 +207,10 @@ class LabelTexts:
         >>> LabelTexts.of([LabelRecord("c1"), LabelRecord("c2")]).with_labels_of(["c2"]).ids
         ('c2', 'c1')
         """
-        known = set(ids)
-        return self.aligned([*ids, *(each for each in self.ids if each not in known)])
+        return self.aligned(list(dict.fromkeys((*ids, *self.ids))))
 
     def updated(self, newer: LabelTexts) -> LabelTexts:
-        """Return these texts with those of `newer` in their place for all labels that it has.
+        """Return these texts with those of `newer` in their place, for labels that have any there.
 
         Examples
         --------
@@ -216,9 +219,10 @@ class LabelTexts:
         >>> old.updated(LabelTexts.of([LabelRecord("c2", {"": "tools"})])).names()
         ['fruit', 'tools']
         """
-        both = [self.with_labels_of(newer.ids), newer]
+        described = newer._described()
+        both = [self.with_labels_of([*described, *newer.ids]), newer]
         both[1] = newer.aligned(both[0].ids)
-        ids, n = both[0].ids, len(newer)  # those of `newer` are first
+        ids, n = both[0].ids, len(described)  # these are the first
 
         def column(parts: Sequence[Sequence[_Entry] | None], none: _Entry) -> tuple[_Entry, ...]:
             old, new = (part or (none,) * len(ids) for part in parts)
@@ -239,6 +243,13 @@ class LabelTexts:
             tuple(dict.fromkeys((*self.broader, *newer.broader))),
         )
         return result.with_labels_of(self.ids)
+
+    def _described(self) -> list[str]:
+        """Return the ids of labels with any text."""
+        found = {label for label, *_ in self.forms()}
+        for column in (self.descriptions, self.notations, self.uris):
+            found.update(label for label, text in enumerate(column) if text)
+        return [self.ids[label] for label in sorted(found)]
 
     def to_json(self) -> dict[str, Any]:
         """Return all but the ids, for a file of a model; `broader` is in the taxonomy."""

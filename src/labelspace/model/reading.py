@@ -16,6 +16,7 @@ from labelspace.data.beside import with_chosen_texts
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import frames
 from labelspace.data.formats.documents import are_documents, iter_documents
+from labelspace.data.label_texts import LabelTexts
 from labelspace.data.options import LabelSource
 from labelspace.data.taxonomy import joined
 
@@ -110,6 +111,15 @@ def with_labels_to(dataset: Dataset, n_labels: int) -> Dataset:
         taxonomy=joined([dataset.taxonomy], names),
         label_texts=None,
     )
+
+
+def label_text_figures(texts: LabelTexts) -> dict[str, Any]:
+    """Return what `model.json` has on label texts."""
+    return {
+        "named": texts.n_named,
+        "languages": sorted(filter(None, texts.languages)),
+        "names": sum(1 for _ in texts.forms()),
+    }
 
 
 def texts_or_table(given: Any) -> tuple[Any, bool]:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 # Keys of `Tagger.metadata` that a saved model keeps.
 _METADATA = (
-    "data", "seconds", "index_base", "single_path", "updates", "text_features", "threshold"
+    "data", "label_texts", "seconds", "index_base", "single_path", "updates", "text_features",
+    "threshold",
 )  # fmt: skip
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 

@@ -24,7 +24,12 @@ from labelspace.methods.parameters import is_auto
 from labelspace.methods.registry import method_class
 from labelspace.metrics import thresholds
 from labelspace.model.memory import needed_bytes, refuse_if_too_large
-from labelspace.model.reading import Source, with_labels_first, with_labels_to
+from labelspace.model.reading import (
+    Source,
+    label_text_figures,
+    with_labels_first,
+    with_labels_to,
+)
 from labelspace.model.tagger import Tagger
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History, curves_of
@@ -274,6 +279,8 @@ def _fitted_tagger(
     metadata = {"data": statistics(dataset), "index_base": dataset.index_base, **metadata}
     if taxonomy is not None:
         metadata["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
+    if dataset.label_texts is not None:
+        metadata["label_texts"] = label_text_figures(dataset.label_texts)
     return Tagger(
         pipeline,
         model,

@@ -17,7 +17,7 @@ from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.descriptions import methods_with
 from labelspace.model.memory import refuse_if_too_large
-from labelspace.model.reading import read_labelled, with_labels_first
+from labelspace.model.reading import label_text_figures, read_labelled, with_labels_first
 
 if TYPE_CHECKING:
     from labelspace.data.columns import Columns
@@ -64,6 +64,8 @@ def update_tagger(
     tagger.metadata["updates"] = [*tagger.metadata.get("updates", []), done]
     tagger.label_names = dataset.names()
     tagger.label_texts = dataset.label_texts
+    if tagger.label_texts is not None:
+        tagger.metadata["label_texts"] = label_text_figures(tagger.label_texts)
     tagger.taxonomy = taxonomy
     if taxonomy is not None:
         one_path = Levels.build(taxonomy, tagger.label_names).one_label_each(dataset.labels)

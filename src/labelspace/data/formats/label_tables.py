@@ -73,9 +73,10 @@ def table_records(
         rows = list(_table(path, kind, header, encoding))
     rows = _with_languages(rows)
     separators = _separators(rows) if separator is None else dict.fromkeys(_LISTS, separator)
+    has_ids = any(field.role == "id" for _, cells in rows for field, _ in cells)
     for line, cells in rows:
         try:
-            yield _record(line, cells, separators)
+            yield _record(line, cells, separators, has_ids)
         except (TypeError, ValueError) as error:
             raise DataError(f"{error}; expected {_OBJECT}", path=path, line=line) from None
 
@@ -222,7 +223,7 @@ def _separators(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _record(
-    line: int, cells: Sequence[tuple[Field, Any]], separators: Mapping[str, str]
+    line: int, cells: Sequence[tuple[Field, Any]], separators: Mapping[str, str], has_ids: bool
 ) -> LabelRecord:
     single: dict[str, str] = {}
     preferred: dict[str, str] = {}
@@ -244,8 +245,10 @@ def _record(
             single.setdefault(role, " ".join(texts))
         else:
             single[role] = _text(value)
-    label = single.get("id") or single.get("uri") or single.get("notation")
-    label = label or next(iter(preferred.values()), "")
+    label = single.get("id", "")
+    if not has_ids:
+        name = next(iter(preferred.values()), "")
+        label = single.get("uri") or single.get("notation") or name
     if not label:
         raise ValueError("a label without an id")
     is_uri = label.startswith("<") and label.endswith(">")
