@@ -77,6 +77,13 @@ def test_tags_have_names_ids_uris_and_notations(tagger):
     assert tagger.to_tags(ranking, language="de")[0][0].id == "c3"
 
 
+def test_a_language_without_names_is_refused(file, tagger):
+    with pytest.raises(ParameterError, match=r"language 'fr': .* it has de"):
+        tagger.tag("ripe apple", language="fr")
+    with pytest.raises(ParameterError, match="train it with --labels"):
+        ls.train(file, method="knn", labels=None).tag("ripe apple", language="de")
+
+
 def test_without_texts_the_id_is_the_name(file):
     tag = ls.train(file, method="knn", labels=None).tag("ripe apple", k=1)[0]
     assert (tag.id, tag.name, tag.uri, repr(tag)) == (

@@ -142,6 +142,10 @@ class LabelTexts:
         """Return the languages of the names, those of preferred names first."""
         return tuple(dict.fromkeys((*self.preferred, *self.alternative)))
 
+    def has_language(self, language: str) -> bool:
+        """Return whether there are preferred names in a language or a form of it, as en-gb is."""
+        return any(_distance(of, language) < 2 for of in self.preferred)
+
     def forms(self) -> Iterator[Form]:
         """Yield every name: (label number, text, language or "", whether it is preferred).
 

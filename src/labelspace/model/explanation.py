@@ -45,7 +45,7 @@ class Explanation:
     Attributes
     ----------
     label : str
-        The explained label.
+        The name of the explained label; with label texts, its preferred name.
     score : float or None
         The model's score of the label; None if the label is not among the best 100.
     features : list of (str, float)
@@ -107,7 +107,7 @@ def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanati
 
 
 def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Explanation:
-    labels, features = tagger.label_names, tagger.pipeline.feature_names()
+    labels, features = tagger.names(), tagger.pipeline.feature_names()
     examples = zip(found.examples, found.labelled, strict=True)
     return Explanation(
         labels[found.label],

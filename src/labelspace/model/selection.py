@@ -51,13 +51,7 @@ class Selection:
         n_labels = len(tagger.label_names)
         self.above: csr_matrix | None = None
         if ancestors:
-            if tagger.taxonomy is None:
-                raise ParameterError(
-                    "ancestors: the model has no taxonomy; train it with --path-columns, with "
-                    "hierarchy.tsv beside the data, or with --labels that have broader labels"
-                )
-            self.above = label_ancestors(tagger.taxonomy, n_labels)
-            self._depths = tagger.taxonomy.depths()[:n_labels]
+            self.above, self._depths = tagger.derived(_ancestors)
         self.allowed: np.ndarray | None = None
         if only is not None or exclude is not None:
             lookup = tagger.derived(LabelLookup)
@@ -131,3 +125,14 @@ class Selection:
         found = Ranking.empty(len(ranking), max(ranking.k, int(per_row.max(initial=0))))
         found.labels[rows, place], found.scores[rows, place] = labels, scores
         return found
+
+
+def _ancestors(tagger: Tagger) -> tuple[csr_matrix, np.ndarray]:
+    """Return the ancestors of each label, and its depth."""
+    taxonomy, n_labels = tagger.taxonomy, len(tagger.label_names)
+    if taxonomy is None:
+        raise ParameterError(
+            "ancestors: the model has no taxonomy; train it with --path-columns, with "
+            "hierarchy.tsv beside the data, or with --labels that have broader labels"
+        )
+    return label_ancestors(taxonomy, n_labels), taxonomy.depths()[:n_labels]

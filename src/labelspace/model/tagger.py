@@ -105,7 +105,7 @@ class Tagger:
         self.metadata = metadata or {}
         self.columns = columns or Columns()
         self.history: dict[str, Any] | None = None
-        self._derived: tuple[Any, Any, dict[Any, Any]] = (None, None, {})
+        self._derived: tuple[Any, dict[Any, Any]] = ((None, None, None), {})
 
     def __repr__(self) -> str:
         text = self.pipeline.text
@@ -125,6 +125,11 @@ class Tagger:
         language : str, optional
             The language of the names, such as "en"; see `LabelTexts.names`.
 
+        Raises
+        ------
+        ParameterError
+            If no label has a name in this language.
+
         Examples
         --------
         >>> import labelspace as ls
@@ -133,6 +138,12 @@ class Tagger:
         ['fruit', 'tool']
         """
         texts = self.label_texts
+        if language is not None and (texts is None or not texts.has_language(language)):
+            known = () if texts is None else sorted(filter(None, texts.preferred))
+            raise ParameterError(
+                f"language {language!r}: the model has no names in it; "
+                f"it has {', '.join(known) or 'no languages: train it with --labels'}"
+            )
         return list(self.label_names) if texts is None else texts.names(language)
 
     def tag(
@@ -571,7 +582,7 @@ class Tagger:
         return self.derived(LabelSearch).find(query, k, language, similar)
 
     def derived(self, make: Callable[..., _Derived], *args: Any) -> _Derived:
-        """Return `make(self, *args)`, which depends on names and texts; the same until they change.
+        """Return `make(self, *args)`: the same until names, label texts or taxonomy change.
 
         Examples
         --------
@@ -582,10 +593,11 @@ class Tagger:
         >>> tagger.derived(LabelLookup) is tagger.derived(LabelLookup)
         True
         """
-        names, texts, known = self._derived
-        if names is not self.label_names or texts is not self.label_texts:
+        made_of, known = self._derived
+        now = (self.label_names, self.label_texts, self.taxonomy)
+        if any(old is not new for old, new in zip(made_of, now, strict=True)):
             known = {}
-            self._derived = self.label_names, self.label_texts, known
+            self._derived = now, known
         key = (make, *args)
         if key not in known:
             known[key] = make(self, *args)
