@@ -44,12 +44,16 @@ def same_state(one, other):
     return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_further_examples_are_measured_as_held_out_ones_are(name):
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [*((name, {}) for name in METHODS), ("hyperbolic", {"unit_inputs": False})],
+)
+def test_further_examples_are_measured_as_held_out_ones_are(name, changes):
     (X, Y), valid = planted(120), planted(40, seed=1)
     valid = (valid[0] * 3.0, valid[1])
     history = History(further={"test": valid})
-    model = small(name).set_params(epochs=1).fit(X, Y, valid=valid, callbacks=[history])
+    model = small(name).set_params(epochs=1, **changes)
+    model.fit(X, Y, valid=valid, callbacks=[history])
     for entry in model.history_:
         figures = {key: value for key, value in entry.items() if key.startswith("test ")}
         assert figures == {f"test {key[6:]}": entry[key] for key in FIGURES if key[0] == "v"}

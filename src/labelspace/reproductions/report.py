@@ -129,7 +129,7 @@ def _measured(row: Row, name: str) -> str:
 
 
 def _digits(value: float) -> str:
-    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}"
+    return f"{value:.2f}" if abs(value) >= 0.1 or abs(value) < 1e-9 else f"{value:.2g}"
 
 
 def _cell(value: Any) -> str:

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 
 SOURCE = "Pathak 2024, slides on hierarchical embedding and cluster search"
 NO_PENALTY = {"consistency": 0.0, "regularisation": 0.0, "dimensionality": 0.0}
-SMALL = {
-    "dim": 64,
-    "top_dim": 16,
-    "width": 256,
-}  # so that the grid of weights fits into half an hour
+# So that the grid of weights fits into half an hour.
+SMALL = {"dim": 64, "top_dim": 16, "width": 256}
 # From weights that do nothing to weights that harm.
 GRID = {
     "consistency": (0.1, 1.0, 10.0, 100.0),
@@ -182,7 +179,7 @@ EXPERIMENTS = (
         notes=(
             "The slides name the losses and give neither weights nor figures. 3,000 products of "
             "flipkart and 3,000 rows of wordnet, spaces of 16 to 64 dimensions, the spaces alone, "
-            "8 epochs without early stopping. "
+            "at most 8 epochs with a patience of 2. "
             "A term that leaves the quantity that it penalises as it is does not act, and then its "
             "effect on accuracy is no statement about the term. parent distance: 1 - cos, in a "
             "ball the distance, of a node to the projection of its parent. 100 rms of matrices: "

@@ -459,7 +459,7 @@ class Hyperbolic(Method):
         def rank_own(rows: np.ndarray, k: int) -> Ranking:
             return self._rank_by(space, space.embed(train[0][rows]), *train, k, rows)
 
-        watch(data.callbacks, rank, train, held, rank_own=rank_own, prepare=unit_rows)
+        watch(data.callbacks, rank, train, held, rank_own=rank_own, prepare=self._inputs)
 
     def _label_index(self, space: Space) -> NeighbourIndex:
         return ExactNeighbours(space.label_points(), self.params_.geometry)
