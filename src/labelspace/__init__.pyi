@@ -2,9 +2,11 @@
 
 from labelspace._version import __version__ as __version__
 from labelspace.data import Columns as Columns
+from labelspace.data import LabelTexts as LabelTexts
 from labelspace.data import Taxonomy as Taxonomy
 from labelspace.data import iter_batches as iter_batches
 from labelspace.data import read as read
+from labelspace.data import read_label_texts as read_label_texts
 from labelspace.data import read_split as read_split
 from labelspace.data import write as write
 from labelspace.data.dataset import Dataset as Dataset
@@ -24,9 +26,10 @@ from labelspace.methods.treespace import TreeSpace as TreeSpace
 from labelspace.metrics.ranking import evaluate as evaluate
 from labelspace.metrics.thresholds import Threshold as Threshold
 from labelspace.model.explanation import Explanation as Explanation
-from labelspace.model.tagger import Tag as Tag
+from labelspace.model.label_search import FoundLabel as FoundLabel
 from labelspace.model.tagger import Tagger as Tagger
-from labelspace.model.tagger import Tags as Tags
 from labelspace.model.tagger import load as load
+from labelspace.model.tags import Tag as Tag
+from labelspace.model.tags import Tags as Tags
 from labelspace.model.training import train as train
 from labelspace.ranking import Ranking as Ranking

@@ -30,7 +30,9 @@ NAMES = ["a", "b", "c", "d", "e"]
 def tagger(**extra):
     method = SimpleNamespace(name="some", has_label_trees="trees_" in extra, **extra)
     counts = LabelCounts(np.array([1, 5, 3, 2, 9]), 20)
-    return SimpleNamespace(method=method, label_names=NAMES, label_counts=counts, taxonomy=None)
+    return SimpleNamespace(
+        method=method, names=lambda: NAMES, label_counts=counts, taxonomy=None, label_names=NAMES
+    )
 
 
 def test_branches_without_a_name_show_their_most_frequent_labels():

@@ -14,6 +14,7 @@ from labelspace.cli import (
     evaluate,
     explain,
     info,
+    labels,
     map,
     methods,
     plan,
@@ -56,6 +57,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("explain")(explain.explain)
 app.command("update")(update.update)
+app.command("labels")(labels.labels)
 # `--json FILE` leaves the file as an argument, which `compare` handles.
 app.command("compare", context_settings={"allow_extra_args": True})(compare.compare)
 app.command("reproduce")(reproduce.reproduce)

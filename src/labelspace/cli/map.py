@@ -48,4 +48,4 @@ def map_labels(
     if data is not None:
         dataset = tagger.read(data, columns.over(tagger.columns_for(data)))
     size = write_map(tagger, out, title=model.resolve().name, tree=tree, data=dataset)
-    print_message(f"{out}: {len(tagger.label_names):,} labels, {in_words(size)}")
+    print_message(f"{out}: {tagger.method.n_labels_:,} labels, {in_words(size)}")

@@ -14,7 +14,7 @@ import typer
 from labelspace.errors import ParameterError
 
 if TYPE_CHECKING:
-    from labelspace.data import Columns
+    from labelspace.data import Columns, LabelTexts
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -60,6 +60,52 @@ Budget = Annotated[
         metavar="TIME",
         help="Training time to aim for, e.g. 90s, 10m or 2h (fusion only); it may be exceeded.",
     ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="Label texts (names, synonyms, ...): TSV, CSV, JSONL or SKOS. Default: those beside "
+        "the data, if any; none uses none.",
+    ),
+]
+LabelsHeader = Annotated[
+    str | None,
+    typer.Option(
+        "--labels-header",
+        metavar="NAMES",
+        help="Columns of label texts without a header, e.g. id,name@de,name@en.",
+    ),
+]
+LabelsSeparator = Annotated[
+    str | None,
+    typer.Option(
+        "--labels-separator",
+        metavar="TEXT",
+        help="Separator of several names within a cell of label texts, e.g. ', '.",
+    ),
+]
+Only = Annotated[
+    Path | None,
+    typer.Option(
+        "--only", help="File with the only labels to predict: ids or names, one per line."
+    ),
+]
+Exclude = Annotated[
+    Path | None,
+    typer.Option("--exclude", help="File with labels to leave out: ids or names, one per line."),
+]
+Ancestors = Annotated[
+    bool,
+    typer.Option(
+        "--ancestors",
+        help="Add the ancestors of every label, so that each is given with its whole path.",
+    ),
+]
+Language = Annotated[
+    str | None,
+    typer.Option("--language", metavar="CODE", help="Language of the labels' names, e.g. en."),
 ]
 Model = Annotated[Path, typer.Argument(help="Model directory, as written by `train --out`.")]
 Top = Annotated[
@@ -164,6 +210,20 @@ def settings(pairs: Sequence[str] | None) -> dict[str, str]:
             raise ParameterError(f"--set {pair}: expected NAME=VALUE, such as --set neighbours=10")
         found[name.strip()] = value.strip()
     return found
+
+
+def label_texts(
+    labels: str | None, header: str | None, separator: str | None
+) -> str | LabelTexts | None:
+    """Return the label texts as `train` takes them: a file, "auto", None, or what was read."""
+    if header is None and separator is None:
+        return {None: "auto", "none": None}.get(labels, labels)
+    if labels in (None, "none"):
+        raise ParameterError("--labels-header, --labels-separator: name the file with --labels")
+    from labelspace.data import read_label_texts
+
+    columns = None if header is None else [name.strip() for name in header.split(",")]
+    return read_label_texts(str(labels), header=columns, separator=separator)
 
 
 def threshold(text: str) -> float | Literal["auto"]:

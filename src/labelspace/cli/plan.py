@@ -19,6 +19,7 @@ def plan(
     method: Annotated[str, typer.Option(help="See `labelspace methods`.")] = DEFAULT_METHOD,
     set_: options.Settings = None,
     features: options.Features = None,
+    labels: options.Labels = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what `train` would do: the parameters it would use, and the memory at its peak.
@@ -32,7 +33,14 @@ def plan(
     from labelspace.model.training import plan_training
 
     given = method_class(method).parse_parameters(options.settings(set_))
-    planned = plan_training(data, method=method, features=features, columns=columns.over(), **given)
+    planned = plan_training(
+        data,
+        method=method,
+        features=features,
+        labels=options.label_texts(labels, None, None),
+        columns=columns.over(),
+        **given,
+    )
     parts, total, free = planned.memory, sum(planned.memory.values()), available_bytes()
     if as_json:
         print_json(

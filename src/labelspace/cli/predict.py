@@ -56,13 +56,19 @@ def predict(
             help="Also write the likeliest path in the taxonomy; one column per level in tables.",
         ),
     ] = False,
+    only: options.Only = None,
+    exclude: options.Exclude = None,
+    ancestors: options.Ancestors = False,
+    language: options.Language = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples in memory at a time.")] = 1024,
 ) -> None:
     """Predict labels for new data, in constant memory.
 
     A line of JSONL: {"id": "a1", "labels": [{"name": "earbuds", "score": 0.93}, ...]}. CSV and
     Parquet have the columns id, labels and scores. The id of an example without one is the number
-    of its row, counted from 1.
+    of its row, counted from 1. If the model has label texts, each label of JSONL also has its id,
+    and its URI and notation if they are known; CSV and Parquet have the ids in the column labels,
+    and the columns names, uris and notations.
 
     The columns of a table default to those of the training data, which the model has saved; if one
     of several text columns is missing, the others are used. A .txt file that is not XC text is one
@@ -72,12 +78,17 @@ def predict(
     `train --threshold-for` chose, or by one that is chosen on the data of --valid. The label and
     path columns and separators are those of --valid.
 
+    --only and --exclude rank deeper until enough labels are found, as far as the method has
+    candidates. --ancestors adds labels, so that there may be more than --top.
+
     --likeliest-path writes one path per example, chosen as in `evaluate --levels`, and the
     likeliest label of every other kind.
 
     Example: labelspace predict model/ new.jsonl --top 5 --out tags.jsonl
 
     Example: labelspace predict model/ new.csv --likeliest-path --out tags.csv
+
+    Example: labelspace predict model/ new.jsonl --exclude withdrawn.txt --language de
 
     Example: labelspace predict model/ new.jsonl --threshold auto --valid valid.jsonl
     """
@@ -101,6 +112,10 @@ def predict(
             threshold=chosen,
             format=format_,
             likeliest_path=likeliest_path,
+            only=only,
+            exclude=exclude,
+            ancestors=ancestors,
+            language=language,
             columns=columns.over(tagger.columns_for(data)),
             batch_size=batch_size,
             on_batch=lambda done: progress.update(task, description=f"{done:,} examples"),

@@ -35,6 +35,9 @@ def train(
     set_: options.Settings = None,
     features: options.Features = None,
     valid: Annotated[Path | None, typer.Option(help="Held-out data for early stopping.")] = None,
+    labels: options.Labels = None,
+    labels_header: options.LabelsHeader = None,
+    labels_separator: options.LabelsSeparator = None,
     budget: options.Budget = None,
     threshold_for: options.ThresholdFor = None,
     seed: Annotated[int, typer.Option(help="Random seed: the same seed gives the same model.")] = 0,
@@ -60,6 +63,8 @@ def train(
 
     Example: labelspace train train.jsonl.gz --out model/
 
+    Example: labelspace train train.jsonl.gz --labels vocabulary.ttl --out model/
+
     Example: labelspace train train.jsonl.gz --method knn --set neighbours=10 --out model/
     """
     from labelspace._core.machine import in_words
@@ -77,6 +82,7 @@ def train(
             raise ParameterError(f"--budget: {method} has no budget; use --method fusion")
         chosen["budget"] = str(options.seconds(budget))
     params = method_class(method).parse_parameters(chosen)
+    texts = options.label_texts(labels, labels_header, labels_separator)
     unfinished = out.with_name(out.name + ".checkpoint")
     stages = Stages(quiet=as_json)
     with (
@@ -91,6 +97,7 @@ def train(
                     method=method,
                     features=features,
                     valid=valid,
+                    labels=texts,
                     threshold_for=threshold_for,
                     columns=columns.over(),
                     # The history first: a checkpoint holds what it added to an epoch.
@@ -120,7 +127,14 @@ def train(
 
 
 def _say_extras(metadata: dict[str, Any]) -> None:
-    """Print the speed of the features, and the threshold if one was chosen."""
+    """Print what is known of labels, the speed of the features, and the threshold, if any."""
+    if "label_texts" in metadata:
+        texts, data = metadata["label_texts"], metadata["data"]
+        languages = ", ".join(texts["languages"]) or "language unknown"
+        print_message(
+            f"label texts: {texts['names']:,} names of {texts['named']:,} labels ({languages}); "
+            f"{data['labels'] - data['labels_used']:,} labels have no examples"
+        )
     if "text_features" in metadata:
         speed = metadata["text_features"]
         print_message(f"features {speed['name']}: {speed['texts_per_second']:,} texts per second")

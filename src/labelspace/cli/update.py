@@ -25,6 +25,9 @@ def update(
             help="Directory for the updated model. Default: MODEL, which is replaced.",
         ),
     ] = None,
+    labels: options.Labels = None,
+    labels_header: options.LabelsHeader = None,
+    labels_separator: options.LabelsSeparator = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Continue training on more data (glas and dxml models).
@@ -34,6 +37,9 @@ def update(
     examples without new labels, if there are any, as negatives for the new labels. If anything
     fails, the model is left unchanged.
 
+    --labels replaces the label texts of the labels in the file; without it, those beside the data
+    are used if the model has label texts.
+
     Example: labelspace update model/ more.jsonl.gz --out model-2/
     """
     from labelspace._core.machine import in_words
@@ -42,6 +48,7 @@ def update(
 
     target = out or model
     check_target(target)
+    texts = options.label_texts(labels, labels_header, labels_separator)
     stages = Stages(quiet=as_json)
     try:
         # From reading to saving: of two updates at once, one would be lost.
@@ -50,6 +57,7 @@ def update(
             tagger.update(
                 data,
                 columns=columns.over(tagger.columns_for(data)),
+                labels=texts,
                 callbacks=[ProgressBar(progress)],
                 on_stage=stages,
             )

@@ -1,7 +1,8 @@
-"""Files beside a data file: names for its label numbers, and a hierarchy of its labels.
+"""Files beside a data file: names for its label numbers, label texts, and a hierarchy.
 
 FILE.labels.txt and FILE.hierarchy.tsv belong to one file; labels.txt and hierarchy.tsv serve all
-files of their directory. A pipe has no such files.
+files of their directory. A pipe has no such files. Label texts are in label_texts.tsv, .csv or
+.jsonl, or in labels.ttl, .rdf or .nt.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from labelspace._core.sparse import rows_of
 from labelspace._core.streams import PathLike, Spooled, at_rest
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import xc
+from labelspace.data.label_files import SKOS_FILES, TABLE_FILES, read_label_texts
+from labelspace.data.label_keys import NoSuchLabelsError, identified
+from labelspace.data.label_texts import LabelTexts
 from labelspace.data.name_files import read_names
-from labelspace.data.options import ReadOptions
-from labelspace.data.taxonomy import HIERARCHY_FILE, read_taxonomy
+from labelspace.data.options import LabelSource, ReadOptions
+from labelspace.data.taxonomy import HIERARCHY_FILE, Taxonomy, read_taxonomy
 from labelspace.data.vocabulary import Vocabulary
-from labelspace.errors import DataError
+from labelspace.errors import DataError, MissingExtraError
 
 logger = logging.getLogger(__name__)
 
@@ -104,10 +108,7 @@ def named_by_file(
     With `may_widen`, further names are further labels, for data that do not give their number.
     """
     if may_widen and len(names) > dataset.n_labels:
-        old = dataset.labels
-        parts = (old.data, old.indices, old.indptr)
-        labels = csr_matrix(parts, shape=(len(dataset), len(names)), copy=False)
-        dataset = replace(dataset, labels=labels)
+        dataset = replace(dataset, labels=_widened(dataset.labels, len(names)))
     if len(names) != dataset.n_labels:
         raise _misfit(names, dataset, path)
     return named(dataset, names)
@@ -150,6 +151,91 @@ def with_taxonomy(dataset: Dataset, choice: PathLike | None, path: Path | None) 
         if choice != "auto":
             raise DataError("none of the names in it is a label of the data", path=file)
     return dataset
+
+
+def with_label_texts(
+    dataset: Dataset, choice: LabelSource, path: Path | None, *, may_widen: bool
+) -> Dataset:
+    """Return the data set with the chosen label texts; "auto" are those beside the file.
+
+    With `may_widen`, labels that only the texts have are further labels, without examples. Without
+    it, as for data whose labels are columns of a matrix, their texts are left out.
+    """
+    if choice is None:
+        return dataset
+    if choice != "auto":
+        texts = choice if isinstance(choice, LabelTexts) else read_label_texts(choice)
+        return _with_texts(dataset, texts, may_widen=may_widen)
+    found = None if path is None or isinstance(path, Spooled) else _label_file(path)
+    if found is None:
+        return dataset
+    try:
+        return _with_texts(dataset, read_label_texts(found), may_widen=may_widen)
+    except (MissingExtraError, NoSuchLabelsError) as error:
+        logger.warning("label texts beside the data are not used: %s", error)
+        return dataset
+
+
+def with_chosen_texts(dataset: Dataset, choice: LabelSource) -> Dataset:
+    """Return a data set in memory with these label texts instead of its own; None removes them."""
+    if choice is None:
+        return replace(dataset, label_texts=None)
+    is_named = dataset.label_names is not None
+    plain = replace(dataset, label_texts=None)
+    return with_broader(with_label_texts(plain, choice, None, may_widen=is_named))
+
+
+def with_broader(dataset: Dataset) -> Dataset:
+    """Return the data set with the broader labels of its label texts in its taxonomy."""
+    texts = dataset.label_texts
+    if texts is None or not texts.broader:
+        return dataset
+    known = () if dataset.taxonomy is None else dataset.taxonomy.pairs()
+    try:
+        taxonomy = Taxonomy.from_names([*known, *texts.broader], dataset.names())
+    except DataError as error:
+        message = f"{error.message}; its broader labels contradict the hierarchy of the data"
+        raise DataError(message, path=texts.source or None) from None
+    return replace(dataset, taxonomy=taxonomy, label_texts=replace(texts, broader=()))
+
+
+def _label_file(path: Path) -> Path | None:
+    """Return the file of label texts that belongs to a data file, if there is one."""
+    names = [f"{name}{ending}" for name in (*TABLE_FILES, *SKOS_FILES) for ending in ("", ".gz")]
+    own = (own_file(path, name) for name in names)
+    shared = (path.with_name(name) for name in names)
+    files = (file for file in (*own, *shared) if file is not None and file != path)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _with_texts(dataset: Dataset, texts: LabelTexts, *, may_widen: bool) -> Dataset:
+    names = dataset.names()
+    try:
+        texts = identified(texts, names)
+    except DataError as error:
+        raise type(error)(error.message, path=texts.source or None) from None
+    if may_widen:
+        texts = texts.with_labels_of(names)
+    else:
+        left = len(set(texts.ids).difference(names))
+        texts = texts.aligned(names)
+        if left:
+            logger.warning(
+                "%s: %d labels are left out, as the data have a fixed number of labels",
+                *(texts.source or "label texts", left),
+            )
+    return replace(
+        dataset,
+        labels=_widened(dataset.labels, len(texts)),
+        label_names=texts.ids,
+        label_texts=texts,
+    )
+
+
+def _widened(labels: csr_matrix, n_labels: int) -> csr_matrix:
+    """Return the labels with further columns, without examples."""
+    parts = (labels.data, labels.indices, labels.indptr)
+    return csr_matrix(parts, shape=(labels.shape[0], n_labels), copy=False)
 
 
 def _misfit(names: Sequence[str], dataset: Dataset, path: Path | None) -> DataError:

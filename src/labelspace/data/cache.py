@@ -65,7 +65,13 @@ def _key(path: PathLike, parser_name: str) -> str:
 
 
 def _pack(dataset: Dataset) -> Arrays | None:
-    extras = (dataset.texts, dataset.label_names, dataset.ids, dataset.taxonomy)
+    extras = (
+        dataset.texts,
+        dataset.label_names,
+        dataset.ids,
+        dataset.taxonomy,
+        dataset.label_texts,
+    )
     if any(extra is not None for extra in extras):
         return None
     arrays: dict[str, np.ndarray] = {}

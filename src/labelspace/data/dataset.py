@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.data.label_texts import LabelTexts
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import DataError
 
@@ -41,6 +42,8 @@ class Dataset:
     number_names : sequence of str, optional
         The numeric columns of a table that became dense features. Such features are scaled before
         training and may hold NaN for missing values. None: features of any other kind.
+    label_texts : LabelTexts, optional
+        Names, alternative names and descriptions of the labels, in their order.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class Dataset:
     source: str = ""
     index_base: int | None = None
     number_names: Sequence[str] | None = None
+    label_texts: LabelTexts | None = None
 
     def __post_init__(self) -> None:
         n, n_labels = self.labels.shape
@@ -80,11 +84,18 @@ class Dataset:
                 f"{len(self.label_names)} label names for {n_labels} labels",
                 path=self.source or None,
             )
+        if self.label_texts is not None and not self._in_order(self.label_texts):
+            message = "label_texts are not in the order of the labels; use label_texts.aligned"
+            raise DataError(message, path=self.source or None)
         if self.number_names is not None and len(self.number_names) != (self.n_features or 0):
             raise DataError(
                 f"{len(self.number_names)} names of numeric columns for {self.n_features} features",
                 path=self.source or None,
             )
+
+    def _in_order(self, texts: LabelTexts) -> bool:
+        # The same tuple in all batches of a set, so that names are compared once.
+        return texts.ids is self.label_names or list(texts.ids) == self.names()
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -97,6 +108,8 @@ class Dataset:
             parts.append(f"{self.n_features:,} features")
         if self.taxonomy is not None:
             parts.append(f"{len(self.taxonomy.edges):,} taxonomy edges")
+        if self.label_texts is not None:
+            parts.append("label texts")
         if self.source:
             parts.append(f"source={self.source!r}")
         return f"Dataset({', '.join(parts)})"

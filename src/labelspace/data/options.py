@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from labelspace._core.streams import PathLike
 from labelspace.data.columns import Columns
+from labelspace.data.label_texts import LabelTexts
 from labelspace.data.vocabulary import UNKNOWN_LABELS
 from labelspace.errors import ParameterError
 
 DEFAULT_COLUMNS = Columns()
+
+LabelSource: TypeAlias = PathLike | LabelTexts | None  # a file, "auto", texts, or none
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class ReadOptions:
     label_names: Sequence[str] | None = None
     unknown_labels: str = "error"
     taxonomy: PathLike | None = "auto"
+    label_texts: LabelSource = None
     cache: bool = False
     require_labels: bool = True
     n_features: int | None = None

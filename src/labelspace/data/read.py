@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import cast
 
 from labelspace._core.streams import PathLike, at_rest
-from labelspace.data.beside import Numbering, named_by_folder, with_taxonomy
+from labelspace.data.beside import (
+    Numbering,
+    named_by_folder,
+    with_broader,
+    with_label_texts,
+    with_taxonomy,
+)
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import frames, xc
 from labelspace.data.formats.tables import IN_MEMORY, TABLE_FORMATS, Table
 from labelspace.data.load import checked, load, pair_files
-from labelspace.data.options import DEFAULT_COLUMNS, ReadOptions
+from labelspace.data.options import DEFAULT_COLUMNS, LabelSource, ReadOptions
 from labelspace.data.recognise import recognise
 from labelspace.errors import DataError, ParameterError
 
@@ -24,6 +31,7 @@ def read(
     label_names: Sequence[str] | None = None,
     unknown_labels: str = "error",
     taxonomy: PathLike | None = "auto",
+    label_texts: LabelSource = None,
     cache: bool = False,
     require_labels: bool = True,
     n_features: int | None = None,
@@ -51,6 +59,11 @@ def read(
     taxonomy : path, "auto" or None, default "auto"
         A hierarchy file. "auto" takes FILE.hierarchy.tsv or hierarchy.tsv beside the file, if one
         of its names is a label; None takes none.
+    label_texts : path, "auto", LabelTexts or None, default None
+        Names, alternative names and descriptions of the labels; see `read_label_texts`. "auto"
+        takes label_texts.tsv, .csv or .jsonl, or labels.ttl, .rdf or .nt beside the file. Labels
+        that only they have become labels without examples, and their broader labels are joined
+        with the taxonomy.
     cache : bool, default False
         Keep the parsed arrays of an XC or svmlight file for the next call.
     require_labels : bool, default True
@@ -87,6 +100,7 @@ def read(
         label_names=label_names,
         unknown_labels=unknown_labels,
         taxonomy=taxonomy,
+        label_texts=label_texts,
         cache=cache,
         require_labels=require_labels,
         n_features=n_features,
@@ -94,16 +108,26 @@ def read(
         zero_based=zero_based,
     )
     if not frames.is_path(source):
-        return with_taxonomy(load(source, IN_MEMORY, options), options.taxonomy, None)
+        return _described(load(source, IN_MEMORY, options), options, None, may_widen=True)
     place = at_rest(cast(PathLike, source))
     if place.is_dir():
         message = "expected a file, not a directory: name one of its files"
         raise DataError(f"{message}, such as {place / 'train.txt'}", path=place)
-    dataset = load(place, recognise(place), options)
+    kind = recognise(place)
+    dataset = load(place, kind, options)
     if dataset.label_names is None:
         open_ended = dataset.index_base is not None and n_labels is None  # svmlight, no size given
         dataset = named_by_folder(dataset, place, may_widen=open_ended)
-    return with_taxonomy(dataset, options.taxonomy, place)
+    return _described(dataset, options, place, may_widen=kind in TABLE_FORMATS)
+
+
+def _described(
+    dataset: Dataset, options: ReadOptions, path: Path | None, *, may_widen: bool
+) -> Dataset:
+    """Return the data set with its label texts and its taxonomy."""
+    dataset = with_label_texts(dataset, options.label_texts, path, may_widen=may_widen)
+    dataset = with_taxonomy(dataset, options.taxonomy, path)
+    return dataset if options.taxonomy is None else with_broader(dataset)
 
 
 def iter_batches(

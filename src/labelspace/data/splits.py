@@ -18,6 +18,8 @@ from labelspace.data.beside import (
     named_by_file,
     named_by_folder,
     own_file,
+    with_broader,
+    with_label_texts,
     with_taxonomy,
 )
 from labelspace.data.cache import cached
@@ -104,8 +106,11 @@ def _load_two(
         raise DataError(f"{message}: use one format for both", path=paths[1] or frames.NAME)
     load_both = _load_tables if are_names[0] else _load_numbered
     train, test = load_both((train_source, test_source), kinds, options, names_file)
+    if not are_names[0]:
+        train = with_label_texts(train, options.label_texts, paths[0], may_widen=False)
+    train = with_taxonomy(train, options.taxonomy, paths[0])
     return (
-        with_taxonomy(train, options.taxonomy, paths[0]),
+        train if options.taxonomy is None else with_broader(train),
         with_taxonomy(test, options.taxonomy, paths[1]),
     )
 
@@ -114,6 +119,9 @@ def _load_tables(
     sources: tuple[Any, Any], kinds: tuple[str, ...], options: ReadOptions, _: Path | None
 ) -> tuple[Dataset, Dataset]:
     train = load(sources[0], kinds[0], options)
+    path = sources[0] if isinstance(sources[0], Path) else None
+    # First, as labels that only the test set has are numbered after those of the label texts.
+    train = with_label_texts(train, options.label_texts, path, may_widen=True)
     width = train.n_features if options.n_features is None else options.n_features
     further = replace(_known_from(train, options), n_features=width)
     return train, load(sources[1], kinds[1], further)
@@ -228,7 +236,9 @@ def _load_directory(
     whole = load(data_file, "xc", options)
     if whole.label_names is None and names_file.is_file():
         whole = named_by_file(whole, read_names(names_file), names_file)
+    whole = with_label_texts(whole, options.label_texts, data_file, may_widen=False)
     whole = with_taxonomy(whole, options.taxonomy, data_file)
+    whole = whole if options.taxonomy is None else with_broader(whole)
     return (
         xc.take_split(whole, xc.read_splits(train_rows), split or 0),
         xc.take_split(whole, xc.read_splits(test_rows), split or 0),

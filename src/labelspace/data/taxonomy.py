@@ -187,10 +187,17 @@ def longest_depths(edges: np.ndarray, n_nodes: int) -> np.ndarray:
     return depths
 
 
-def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
-    depths = longest_depths(edges, len(names))
+def cycle_of(edges: np.ndarray, n_nodes: int) -> list[int]:
+    """Return the nodes of a cycle, from child to parent, its first one again at the end.
+
+    Examples
+    --------
+    >>> cycle_of(np.array([[0, 1], [1, 2], [2, 1]]), 3), cycle_of(np.array([[0, 1]]), 2)
+    ([1, 2, 1], [])
+    """
+    depths = longest_depths(edges, n_nodes)
     if (depths >= 0).all():
-        return
+        return []
     stuck = set(np.flatnonzero(depths < 0).tolist())
     parent_of = {int(c): int(p) for c, p in edges if int(c) in stuck and int(p) in stuck}
     node = next(iter(parent_of))
@@ -198,7 +205,13 @@ def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
     while node not in place:
         place[node] = len(place)
         node = parent_of[node]
-    cycle = [*list(place)[place[node] :], node]
+    return [*list(place)[place[node] :], node]
+
+
+def _refuse_cycles(edges: np.ndarray, names: Sequence[str]) -> None:
+    cycle = cycle_of(edges, len(names))
+    if not cycle:
+        return
     shown = [
         names[i] if len(names[i]) <= _SHOWN_LETTERS else f"{names[i][:_SHOWN_LETTERS]}..."
         for i in cycle[:_SHOWN_NODES]

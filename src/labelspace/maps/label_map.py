@@ -91,7 +91,7 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
     UnsupportedError
         If the method has no label vectors.
     """
-    method, n_labels = tagger.method, len(tagger.label_names)
+    method, n_labels = tagger.method, tagger.method.n_labels_
     vectors = np.asarray(_vectors(method), np.float32)
     if len(vectors) == 0 or not np.isfinite(vectors).all():
         raise InputError("the model has no labels, or label vectors that are not finite")
@@ -101,7 +101,7 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
     return LabelMap(
         title,
         (_model_note(method, geometry, vectors), how),
-        list(tagger.label_names),
+        tagger.names()[:n_labels],
         points,
         _counts(tagger, data),
         _edges(tagger, data),
@@ -126,7 +126,7 @@ def _counts(tagger: Tagger, data: Dataset | None) -> np.ndarray | None:
     known = tagger.label_counts
     if known is None and data is not None:
         known = LabelCounts.of(data.labels)
-    n_labels = len(tagger.label_names)
+    n_labels = tagger.method.n_labels_
     return None if known is None else known.widened(n_labels)[:n_labels]
 
 
@@ -136,7 +136,7 @@ def _edges(tagger: Tagger, data: Dataset | None) -> np.ndarray:
         taxonomy = data.taxonomy
     if taxonomy is None:
         return np.empty((0, 2), np.int32)
-    return label_edges(taxonomy.edges, len(tagger.label_names))
+    return label_edges(taxonomy.edges, tagger.method.n_labels_)
 
 
 def frequency_levels(counts: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ def tree_page(tagger: Tagger, title: str, taxonomy: Taxonomy | None = None) -> s
     if tagger.label_counts is not None:
         counts[:] = tagger.label_counts.widened(tree.n_labels)[: tree.n_labels]
     model = f"{what}, {len(tree):,} nodes, {tree.n_labels:,} labels"
-    data = packed_tree(tree, tagger.label_names, counts, named)
+    data = packed_tree(tree, tagger.names(), counts, named)
     scripts = ("data.js", "search.js", "tree.js")
     return filled("tree.html", "map.css", scripts, {"title": title, "model": model}, data)
 

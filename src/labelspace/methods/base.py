@@ -93,6 +93,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Whether `fit` builds label trees, `trees_`.
     needs_label_names : bool
         Whether `fit` takes `label_names` as well.
+    uses_label_texts : bool
+        Whether labels without examples may be predicted, by their texts. Methods that cannot are
+        trained without the columns of such labels.
     full_precision : tuple of str
         Arrays of `state` that a fusion must not round to 16 bits.
     params_ : SimpleNamespace
@@ -117,6 +120,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     has_space: ClassVar[bool] = False
     has_label_trees: ClassVar[bool] = False
     needs_label_names: ClassVar[bool] = False
+    uses_label_texts: ClassVar[bool] = False
     full_precision: ClassVar[tuple[str, ...]] = ()
 
     params_: SimpleNamespace

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labelspace._core.suggest import did_you_mean
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, ParameterError
+from labelspace.model.label_lookup import LabelLookup
 
 if TYPE_CHECKING:
     from labelspace.methods.explanation import LabelExplanation
@@ -45,7 +45,7 @@ class Explanation:
     Attributes
     ----------
     label : str
-        The explained label.
+        The name of the explained label; with label texts, its preferred name.
     score : float or None
         The model's score of the label; None if the label is not among the best 100.
     features : list of (str, float)
@@ -98,7 +98,7 @@ def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanati
     if k < 1:
         raise ParameterError(f"k={k}: expected an integer of at least 1")
     best = tagger.method.predict(X, RANKED)
-    number = int(best.labels[0, 0]) if label is None else _number(label, tagger.label_names)
+    number = int(best.labels[0, 0]) if label is None else _number(label, tagger)
     if number < 0:
         raise InputError("the model predicts no label for this example: name the one to explain")
     places = np.flatnonzero(best.labels[0] == number)
@@ -107,7 +107,7 @@ def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanati
 
 
 def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Explanation:
-    labels, features = tagger.label_names, tagger.pipeline.feature_names()
+    labels, features = tagger.names(), tagger.pipeline.feature_names()
     examples = zip(found.examples, found.labelled, strict=True)
     return Explanation(
         labels[found.label],
@@ -121,7 +121,9 @@ def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Expl
     )
 
 
-def _number(label: str, names: list[str]) -> int:
-    if label not in names:
-        raise ParameterError(f"the model has no label {label!r}{did_you_mean(label, names)}")
-    return names.index(label)
+def _number(label: str, tagger: Tagger) -> int:
+    number = tagger.derived(LabelLookup).number(label)
+    if number >= tagger.method.n_labels_:
+        raise ParameterError(f"{label!r} has no training examples: {tagger.method.name} never "
+            "predicts it")  # fmt: skip
+    return number

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,16 +22,19 @@ from labelspace.errors import ParameterError
 from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
+from labelspace.model.tags import TagMaker
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
-    from labelspace.model.tagger import Tag, Tagger
+    from labelspace.model.selection import Selection
+    from labelspace.model.tagger import Tagger
+    from labelspace.model.tags import Tag
 
 FORMATS = ("jsonl", "csv", "parquet")
 SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another
 _DIGITS = 6  # of a score
-_COLUMNS = ("id", "labels", "scores")
+_COLUMNS = ("id", "labels", "scores", "names", "uris", "notations")  # the last three if known
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,13 @@ class Prediction:
 class Paths:
     """The likeliest path of each example, and the likeliest label of every other kind."""
 
-    def __init__(self, tagger: Tagger) -> None:
+    def __init__(self, tagger: Tagger, names: Sequence[str]) -> None:
         if tagger.taxonomy is None:
             raise ParameterError(
                 "likeliest path: the model has no taxonomy; train it with --path-columns, or with "
                 "hierarchy.tsv beside the data"
             )
-        self.names = tagger.label_names
+        self.names = names
         self.levels = Levels.build(tagger.taxonomy, tagger.label_names)
         self.on_path = self.levels.on_path
         # A kind of labels may have the name of a column that is always written.
@@ -109,16 +112,36 @@ def predict_file(
     least: float,
     format: str | None,
     likeliest_path: bool,
+    selection: Selection,
+    language: str | None,
     on_batch: Callable[[int], None],
 ) -> int:
     """Write the predictions for all batches and return the number of examples."""
-    paths = Paths(tagger) if likeliest_path else None
-    separator = tagger.columns.label_separator or SEPARATOR
+    maker = tagger.derived(TagMaker, language)
+    form = _Form(
+        maker,
+        Paths(tagger, maker.names) if likeliest_path else None,
+        tagger.columns.label_separator or SEPARATOR,
+    )
     kind = checked_format(out, format)
     done = 0
-    with _opened(out) as stream, _writer(kind, stream, paths, separator) as writer:
+
+    def predictions(batch: Dataset) -> Iterator[Prediction]:
+        X = tagger.pipeline.transform(batch)
+        ranked = k if form.paths is None else max(k, RANKED_FOR_PATHS)
+        ranking = selection.rank(tagger.method, X, ranked)
+        levels: Iterable[dict[str, str | None]] = ({} for _ in range(len(batch)))
+        if form.paths is not None:
+            levels = form.paths.of(ranking)
+            ranking = Ranking(ranking.labels[:, :k], ranking.scores[:, :k])
+        ids = batch.ids if batch.ids is not None else [""] * len(batch)
+        tags = maker.tags(selection.closed(ranking), least)
+        for row, (given, own, chosen) in enumerate(zip(ids, tags, levels, strict=True), done + 1):
+            yield Prediction(str(given or row), own, chosen)
+
+    with _opened(out) as stream, _writer(kind, stream, form) as writer:
         for batch in batches:
-            writer.write(list(_predictions(tagger, batch, done, k, least, paths)))
+            writer.write(list(predictions(batch)))
             done += len(batch)
             on_batch(done)
     return done
@@ -134,20 +157,6 @@ def checked_format(out: str | Path | None, format: str | None) -> str:
     if found == "parquet" and name.endswith(".gz"):
         raise ParameterError(f"{out}: Parquet is compressed inside; leave out .gz")
     return found
-
-
-def _predictions(
-    tagger: Tagger, batch: Dataset, before: int, k: int, least: float, paths: Paths | None
-) -> Iterator[Prediction]:
-    ranking = tagger.predict(batch, k if paths is None else max(k, RANKED_FOR_PATHS))
-    levels: Iterable[dict[str, str | None]] = ({} for _ in range(len(batch)))
-    if paths is not None:
-        levels = paths.of(ranking)
-        ranking = Ranking(ranking.labels[:, :k], ranking.scores[:, :k])
-    ids = batch.ids if batch.ids is not None else [""] * len(batch)
-    named = tagger.to_tags(ranking, least)
-    for row, (given, tags, chosen) in enumerate(zip(ids, named, levels, strict=True), before + 1):
-        yield Prediction(str(given or row), tags, chosen)
 
 
 @contextmanager
@@ -180,51 +189,77 @@ class _Writer(Protocol):
     def write(self, predictions: list[Prediction]) -> None: ...
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What is written of a prediction."""
+
+    maker: TagMaker
+    paths: Paths | None
+    separator: str
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return the columns of a table for texts of labels, and the attribute of a tag each."""
+        known = {
+            "names": ("name", self.maker.has_ids),
+            "uris": ("uri", self.maker.uris),
+            "notations": ("notation", self.maker.notations),
+        }
+        return {column: attribute for column, (attribute, given) in known.items() if given}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return all columns of a table."""
+        levels = () if self.paths is None else self.paths.columns
+        return (*_COLUMNS[:3], *self.texts, *levels)
+
+
 @contextmanager
-def _writer(kind: str, stream: IO[bytes], paths: Paths | None, separator: str) -> Iterator[_Writer]:
+def _writer(kind: str, stream: IO[bytes], form: _Form) -> Iterator[_Writer]:
     if kind == "jsonl":
-        yield _JsonLines(stream, paths)
+        yield _JsonLines(stream, form)
     elif kind == "csv":
-        yield _Csv(stream, paths, separator)
+        yield _Csv(stream, form)
     else:
         import pyarrow.parquet as pq
 
-        schema = _schema(paths)
+        schema = _schema(form)
         with pq.ParquetWriter(stream, schema, write_page_checksum=True) as file:
-            yield _Parquet(file, schema)
+            yield _Parquet(file, schema, form)
 
 
 class _JsonLines:
-    def __init__(self, stream: IO[bytes], paths: Paths | None) -> None:
-        self.stream, self.paths = stream, paths
+    def __init__(self, stream: IO[bytes], form: _Form) -> None:
+        self.stream, self.form = stream, form
 
     def write(self, predictions: list[Prediction]) -> None:
         for prediction in predictions:
             record: dict[str, Any] = {
                 "id": prediction.id,
-                "labels": [
-                    {"name": tag.name, "score": round(tag.score, _DIGITS)}
-                    for tag in prediction.tags
-                ],
+                "labels": [self.form.maker.record(tag, _DIGITS) for tag in prediction.tags],
             }
-            if self.paths is not None:
-                record |= self.paths.split(prediction.levels)
+            if self.form.paths is not None:
+                record |= self.form.paths.split(prediction.levels)
             line = plain_json(json.dumps(record, ensure_ascii=False))
             self.stream.write(f"{line}\n".encode())
         self.stream.flush()
 
 
 class _Csv:
-    def __init__(self, stream: IO[bytes], paths: Paths | None, separator: str) -> None:
-        self.stream, self.separator = stream, separator
-        self._write([[*_COLUMNS, *(() if paths is None else paths.columns)]])
+    def __init__(self, stream: IO[bytes], form: _Form) -> None:
+        self.stream, self.separator, self.form = stream, form.separator, form
+        self._write([list(form.columns)])
 
     def write(self, predictions: list[Prediction]) -> None:
         self._write(
             [
                 prediction.id,
-                self._cell([tag.name for tag in prediction.tags]),
+                self._cell([tag.id for tag in prediction.tags]),
                 self.separator.join(str(round(tag.score, _DIGITS)) for tag in prediction.tags),
+                *(
+                    self._cell([getattr(tag, attribute) for tag in prediction.tags])
+                    for attribute in self.form.texts.values()
+                ),
                 *(name or "" for name in prediction.levels.values()),
             ]
             for prediction in predictions
@@ -244,8 +279,8 @@ class _Csv:
 
 
 class _Parquet:
-    def __init__(self, file: Any, schema: Any) -> None:
-        self.file, self.schema = file, schema
+    def __init__(self, file: Any, schema: Any, form: _Form) -> None:
+        self.file, self.schema, self.form = file, schema, form
 
     def write(self, predictions: list[Prediction]) -> None:
         import pyarrow as pa
@@ -253,8 +288,12 @@ class _Parquet:
         rows = [
             {
                 "id": prediction.id,
-                "labels": [tag.name for tag in prediction.tags],
+                "labels": [tag.id for tag in prediction.tags],
                 "scores": [tag.score for tag in prediction.tags],
+                **{
+                    column: [getattr(tag, attribute) for tag in prediction.tags]
+                    for column, attribute in self.form.texts.items()
+                },
                 **prediction.levels,
             }
             for prediction in predictions
@@ -262,14 +301,12 @@ class _Parquet:
         self.file.write_table(pa.Table.from_pylist(rows, self.schema))
 
 
-def _schema(paths: Paths | None) -> Any:
+def _schema(form: _Form) -> Any:
     import pyarrow as pa
 
-    fields = [
-        ("id", pa.string()),
-        ("labels", pa.list_(pa.string())),
-        ("scores", pa.list_(pa.float32())),
-    ]
-    if paths is not None:
-        fields += [(name, pa.string()) for name in paths.columns]
-    return pa.schema(fields)
+    kinds = {
+        "id": pa.string(),
+        "scores": pa.list_(pa.float32()),
+        **dict.fromkeys(("labels", *form.texts), pa.list_(pa.string())),
+    }
+    return pa.schema([(name, kinds.get(name, pa.string())) for name in form.columns])

@@ -12,9 +12,12 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.data import Columns, iter_batches, read
+from labelspace.data.beside import with_chosen_texts
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import frames
 from labelspace.data.formats.documents import are_documents, iter_documents
+from labelspace.data.label_texts import LabelTexts
+from labelspace.data.options import LabelSource
 from labelspace.data.taxonomy import joined
 
 if TYPE_CHECKING:
@@ -23,10 +26,16 @@ if TYPE_CHECKING:
 Source = frames.Source | Dataset  # a file, a table in memory, or a Dataset
 
 
-def read_labelled(tagger: Tagger, source: Source, columns: Columns | None) -> Dataset:
-    """Read examples with labels, the model's labels first and unknown ones after them."""
+def read_labelled(
+    tagger: Tagger, source: Source, columns: Columns | None, labels: LabelSource = None
+) -> Dataset:
+    """Read examples with labels, the model's labels first and unknown ones after them.
+
+    `labels` are label texts; those of a model are not repeated.
+    """
     if isinstance(source, Dataset):
-        return with_labels_first(source, tagger.label_names)
+        dataset = with_labels_first(source, tagger.label_names)
+        return dataset if labels in (None, "auto") else with_chosen_texts(dataset, labels)
     return read(
         source,
         columns=columns or tagger.columns_for(source),
@@ -34,6 +43,7 @@ def read_labelled(tagger: Tagger, source: Source, columns: Columns | None) -> Da
         unknown_labels="extend",
         n_features=tagger.pipeline.n_numeric or None,
         zero_based=_zero_based(tagger),
+        label_texts=labels,
     )
 
 
@@ -78,9 +88,38 @@ def with_labels_first(dataset: Dataset, known: list[str]) -> Dataset:
         (old.data, new_id[old.indices], old.indptr), shape=(len(dataset), len(numbers))
     )
     labels.sort_indices()
-    names = list(numbers)
-    taxonomy = joined([dataset.taxonomy], names)
-    return replace(dataset, labels=labels, label_names=names, taxonomy=taxonomy)
+    ordered = tuple(numbers)
+    texts = dataset.label_texts
+    return replace(
+        dataset,
+        labels=labels,
+        label_names=ordered,
+        taxonomy=joined([dataset.taxonomy], ordered),
+        label_texts=None if texts is None else texts.aligned(ordered),
+    )
+
+
+def with_labels_to(dataset: Dataset, n_labels: int) -> Dataset:
+    """Return the dataset without the labels after the first `n_labels`, and without label texts."""
+    if n_labels == dataset.n_labels:
+        return replace(dataset, label_texts=None)
+    names = dataset.names()[:n_labels]
+    return replace(
+        dataset,
+        labels=dataset.labels[:, :n_labels],
+        label_names=names,
+        taxonomy=joined([dataset.taxonomy], names),
+        label_texts=None,
+    )
+
+
+def label_text_figures(texts: LabelTexts) -> dict[str, Any]:
+    """Return what `model.json` has on label texts."""
+    return {
+        "named": texts.n_named,
+        "languages": sorted(filter(None, texts.languages)),
+        "names": sum(1 for _ in texts.forms()),
+    }
 
 
 def texts_or_table(given: Any) -> tuple[Any, bool]:

@@ -15,6 +15,7 @@ from labelspace._core.arrays import all_finite
 from labelspace._core.checks import OFFSETS, all_within, expect
 from labelspace._version import __version__
 from labelspace.data.columns import Columns
+from labelspace.data.label_texts import LabelTexts
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import (
     MissingExtraError,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 # Keys of `Tagger.metadata` that a saved model keeps.
 _METADATA = (
-    "data", "seconds", "index_base", "single_path", "updates", "text_features", "threshold"
+    "data", "label_texts", "seconds", "index_base", "single_path", "updates", "text_features",
+    "threshold",
 )  # fmt: skip
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
@@ -66,6 +68,8 @@ def save_tagger(tagger: Tagger, directory: str | Path) -> None:
     documents: dict[str, Any] = {"features": pipeline, "labels": tagger.label_names}
     if tagger.taxonomy is not None:
         documents["taxonomy"] = list(tagger.taxonomy.pairs())
+    if tagger.label_texts is not None:
+        documents["label_texts"] = tagger.label_texts.to_json()
     if tagger.history is not None:
         documents["history"] = tagger.history
     store.save(store.Bundle(header, arrays, documents), directory)
@@ -91,7 +95,7 @@ def _restored(
         _check_finite(bundle)
     method = _restore_method(bundle, directory)
     names = bundle.documents["labels"]
-    _check_names(names, method.n_labels_)
+    _check_names(names, method.n_labels_, "label_texts" in bundle.documents)
     pipeline = FeaturePipeline.from_state(
         bundle.documents["features"], bundle.arrays.get("features", {})
     )
@@ -107,9 +111,18 @@ def _restored(
     metadata = {name: bundle.header[name] for name in _METADATA if name in bundle.header}
     pairs = bundle.documents.get("taxonomy")
     taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
+    texts = bundle.documents.get("label_texts")
+    texts = None if texts is None else LabelTexts.from_json(texts, names)
     columns = Columns.from_json(bundle.header.get("columns", {}))  # absent from older models
     tagger = cls(
-        pipeline, method, names, counts, taxonomy=taxonomy, metadata=metadata, columns=columns
+        pipeline,
+        method,
+        names,
+        counts,
+        taxonomy=taxonomy,
+        label_texts=texts,
+        metadata=metadata,
+        columns=columns,
     )
     tagger.history = bundle.documents.get("history")
     return tagger
@@ -145,11 +158,13 @@ def _check_finite(bundle: store.Bundle) -> None:
                 expect(all_finite(array), f"{stem}.safetensors: {name} holds numbers not finite")
 
 
-def _check_names(names: Any, n_labels: int) -> None:
+def _check_names(names: Any, n_labels: int, has_texts: bool) -> None:
     """Check that the names are different texts that can be printed; raise if they are not."""
     listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    expect(listed and len(names) == n_labels, f"labels.json is not a list of {n_labels} names")
-    expect(len(set(names)) == n_labels, "labels.json names a label twice")
+    # More than the method has: labels of which only texts are known.
+    enough = listed and (len(names) >= n_labels if has_texts else len(names) == n_labels)
+    expect(enough, f"labels.json is not a list of {n_labels} names")
+    expect(len(set(names)) == len(names), "labels.json names a label twice")
     "\n".join(names).encode()
 
 

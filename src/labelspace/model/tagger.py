@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset, Features
 from labelspace.data.formats import frames
+from labelspace.data.label_texts import LabelTexts
+from labelspace.data.options import LabelSource
 from labelspace.data.stored_columns import fitting_columns
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import InputError, ParameterError, UnsupportedError
@@ -21,9 +21,13 @@ from labelspace.methods.descriptions import methods_with
 from labelspace.metrics import thresholds
 from labelspace.model.evaluation import check_labels, evaluate_model
 from labelspace.model.explanation import Explanation, explain
+from labelspace.model.label_lookup import LabelList
+from labelspace.model.label_search import FoundLabel, LabelSearch
 from labelspace.model.prediction import predict_file
 from labelspace.model.reading import Source, read_labelled, read_unlabelled, texts_or_table
 from labelspace.model.saving import load_tagger, save_tagger
+from labelspace.model.selection import Selection
+from labelspace.model.tags import Tag, TagMaker, Tags
 from labelspace.model.updating import update_tagger
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback
@@ -33,45 +37,7 @@ __all__ = ["Source", "Tag", "Tagger", "Tags", "load"]
 _SHOWN = 3  # label names in a repr
 
 ThresholdLike = float | Literal["auto"]
-
-
-@dataclass(frozen=True)
-class Tag:
-    """A predicted label.
-
-    Attributes
-    ----------
-    name : str
-        The label's name.
-    score : float
-        The model's score of the label, from 0 to 1.
-
-    Examples
-    --------
-    >>> Tag("fruit", 0.75)
-    Tag(name='fruit', score=0.75)
-    """
-
-    name: str
-    score: float
-
-
-class Tags(list[Tag]):
-    """The predicted labels of one example, best first; notebooks show them as a table.
-
-    Examples
-    --------
-    >>> tags = Tags([Tag("fruit", 0.75), Tag("red", 0.5)])
-    >>> [tag.name for tag in tags]
-    ['fruit', 'red']
-    """
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td style='text-align:left'>{escape(tag.name)}</td><td>{tag.score:.3f}</td></tr>"
-            for tag in self
-        )
-        return f"<table><tr><th>label</th><th>score</th></tr>{rows}</table>"
+_Derived = TypeVar("_Derived")
 
 
 class Tagger:
@@ -86,11 +52,14 @@ class Tagger:
     method : Method
         The fitted method.
     label_names : sequence of str
-        One name per label of the method.
+        One name per label of the method, as the data have it; then those of labels that only the
+        label texts have, if the method cannot predict them.
     label_counts : LabelCounts, optional
         The number of training examples per label.
     taxonomy : Taxonomy, optional
         Parents and children among the labels.
+    label_texts : LabelTexts, optional
+        Names, alternative names and descriptions of the labels, in the order of `label_names`.
     metadata : dict, optional
         Statistics of the training data, training time, threshold: as in `model.json`.
     columns : Columns, optional
@@ -123,6 +92,7 @@ class Tagger:
         label_counts: LabelCounts | None = None,
         *,
         taxonomy: Taxonomy | None = None,
+        label_texts: LabelTexts | None = None,
         metadata: dict[str, Any] | None = None,
         columns: Columns | None = None,
     ) -> None:
@@ -131,9 +101,11 @@ class Tagger:
         self.label_names = list(label_names)
         self.label_counts = label_counts
         self.taxonomy = taxonomy
+        self.label_texts = label_texts
         self.metadata = metadata or {}
         self.columns = columns or Columns()
         self.history: dict[str, Any] | None = None
+        self._derived: tuple[Any, dict[Any, Any]] = ((None, None, None), {})
 
     def __repr__(self) -> str:
         text = self.pipeline.text
@@ -145,7 +117,46 @@ class Tagger:
             f"{', '.join(repr(name) for name in self.label_names[:_SHOWN])}{trained})"
         )
 
-    def tag(self, text: str, k: int = 5, threshold: ThresholdLike = 0.0) -> Tags:
+    def names(self, language: str | None = None) -> list[str]:
+        """Return one name per label: of the label texts, or as the data have it.
+
+        Parameters
+        ----------
+        language : str, optional
+            The language of the names, such as "en"; see `LabelTexts.names`.
+
+        Raises
+        ------
+        ParameterError
+            If no label has a name in this language.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> ls.train(rows * 4, method="knn").names()
+        ['fruit', 'tool']
+        """
+        texts = self.label_texts
+        if language is not None and (texts is None or not texts.has_language(language)):
+            known = () if texts is None else sorted(filter(None, texts.preferred))
+            raise ParameterError(
+                f"language {language!r}: the model has no names in it; "
+                f"it has {', '.join(known) or 'no languages: train it with --labels'}"
+            )
+        return list(self.label_names) if texts is None else texts.names(language)
+
+    def tag(
+        self,
+        text: str,
+        k: int = 5,
+        threshold: ThresholdLike = 0.0,
+        *,
+        only: LabelList | None = None,
+        exclude: LabelList | None = None,
+        ancestors: bool = False,
+        language: str | None = None,
+    ) -> Tags:
         """Return the best labels of one text.
 
         Parameters
@@ -156,6 +167,13 @@ class Tagger:
             Maximum number of labels.
         threshold : float or "auto", default 0.0
             Leave out labels with a lower score; "auto" is the one that `choose_threshold` set.
+        only, exclude : list of str or Path, optional
+            The labels that may be predicted, and those that may not: ids or names, or a file with
+            one per line.
+        ancestors : bool, default False
+            Add the ancestors of every label in the taxonomy, which may give more than `k` labels.
+        language : str, optional
+            The language of the names, if the model has label texts.
 
         Returns
         -------
@@ -171,10 +189,26 @@ class Tagger:
         """
         if not isinstance(text, str):
             raise InputError(f"tag takes one text, not {type(text).__name__}; use tag_many")
-        return self.tag_many([text], k, threshold)[0]
+        return self.tag_many(
+            [text],
+            k,
+            threshold,
+            only=only,
+            exclude=exclude,
+            ancestors=ancestors,
+            language=language,
+        )[0]
 
     def tag_many(
-        self, texts: Iterable[str] | frames.Source, k: int = 5, threshold: ThresholdLike = 0.0
+        self,
+        texts: Iterable[str] | frames.Source,
+        k: int = 5,
+        threshold: ThresholdLike = 0.0,
+        *,
+        only: LabelList | None = None,
+        exclude: LabelList | None = None,
+        ancestors: bool = False,
+        language: str | None = None,
     ) -> list[Tags]:
         """Return the best labels of each of several texts.
 
@@ -186,6 +220,8 @@ class Tagger:
             Maximum number of labels per text.
         threshold : float or "auto", default 0.0
             Leave out labels with a lower score; "auto" is the one that `choose_threshold` set.
+        only, exclude, ancestors, language
+            As for `tag`.
 
         Returns
         -------
@@ -202,13 +238,16 @@ class Tagger:
         """
         if isinstance(texts, str):
             raise InputError("tag_many takes several texts; use tag for one")
-        least = self.resolve_threshold(threshold)
+        least, maker = self.resolve_threshold(threshold), self.derived(TagMaker, language)
+        selection = Selection(self, only, exclude, ancestors=ancestors)
         given, is_table = texts_or_table(texts)
-        if not is_table:
-            ranking = self.method.predict(self.pipeline.transform_texts(given), k)
-            return self.to_tags(ranking, least)
-        batches = self.iter_batches(given)
-        return [tags for each in batches for tags in self.to_tags(self.predict(each, k), least)]
+        rows: Iterable[Features] = (
+            (self.pipeline.transform(batch) for batch in self.iter_batches(given))
+            if is_table
+            else [self.pipeline.transform_texts(given)]
+        )
+        rankings = (selection.closed(selection.rank(self.method, X, k)) for X in rows)
+        return [tags for ranking in rankings for tags in maker.tags(ranking, least)]
 
     def columns_for(self, source: Source) -> Columns:
         """Return the model's columns for reading `source`, which may lack some of them.
@@ -377,6 +416,10 @@ class Tagger:
         threshold: ThresholdLike | None = None,
         format: str | None = None,
         likeliest_path: bool = False,
+        only: LabelList | None = None,
+        exclude: LabelList | None = None,
+        ancestors: bool = False,
+        language: str | None = None,
         columns: Columns | None = None,
         batch_size: int = 1024,
         on_batch: Callable[[int], None] = lambda _: None,
@@ -398,6 +441,8 @@ class Tagger:
         likeliest_path : bool, default False
             Also write the likeliest path in the taxonomy, and the likeliest label of every other
             kind.
+        only, exclude, ancestors, language
+            As for `tag`.
         columns : Columns, optional
             The columns of a table. Default: those of the training data.
         batch_size : int, default 1024
@@ -429,10 +474,20 @@ class Tagger:
             least=0.0 if threshold is None else self.resolve_threshold(threshold),
             format=format,
             likeliest_path=likeliest_path,
+            selection=Selection(self, only, exclude, ancestors=ancestors),
+            language=language,
             on_batch=on_batch,
         )
 
-    def predict(self, dataset: Dataset, k: int = 5) -> Ranking:
+    def predict(
+        self,
+        dataset: Dataset,
+        k: int = 5,
+        *,
+        only: LabelList | None = None,
+        exclude: LabelList | None = None,
+        ancestors: bool = False,
+    ) -> Ranking:
         """Rank labels for the examples of a Dataset.
 
         Parameters
@@ -441,6 +496,8 @@ class Tagger:
             The examples; their labels, if any, are not used.
         k : int, default 5
             Number of labels per example.
+        only, exclude, ancestors
+            As for `tag`.
 
         Returns
         -------
@@ -455,9 +512,13 @@ class Tagger:
         >>> tagger.predict(tagger.read(rows), k=1).labels.tolist()
         [[0], [1]]
         """
-        return self.method.predict(self.pipeline.transform(dataset), k)
+        selection = Selection(self, only, exclude, ancestors=ancestors)
+        X = self.pipeline.transform(dataset)
+        return selection.closed(selection.rank(self.method, X, k))
 
-    def to_tags(self, ranking: Ranking, threshold: float = 0.0) -> list[Tags]:
+    def to_tags(
+        self, ranking: Ranking, threshold: float = 0.0, language: str | None = None
+    ) -> list[Tags]:
         """Return a ranking with label names for numbers.
 
         Parameters
@@ -466,6 +527,8 @@ class Tagger:
             What `predict` returned.
         threshold : float, default 0.0
             Leave out labels with a lower score.
+        language : str, optional
+            The language of the names, if the model has label texts.
 
         Returns
         -------
@@ -480,14 +543,66 @@ class Tagger:
         >>> tagger.to_tags(tagger.predict(tagger.read(rows[:1]), k=1))
         [[Tag(name='fruit', score=1.0)]]
         """
-        return [
-            Tags(
-                Tag(self.label_names[label], score)
-                for label, score in zip(labels, scores, strict=True)
-                if label >= 0 and score >= threshold
-            )
-            for labels, scores in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
-        ]
+        return self.derived(TagMaker, language).tags(ranking, threshold)
+
+    def find_labels(
+        self, query: str = "", k: int = 10, *, language: str | None = None, similar: int = 3
+    ) -> list[FoundLabel]:
+        """Find labels by name, alternative name, id, notation or URI.
+
+        Case, accents and punctuation do not matter. Exact matches come first, then names that begin
+        with the query, that hold its words or the beginnings of these, and that hold it anywhere;
+        within each kind, frequent labels come first. If nothing matches, labels with a similar name
+        are returned.
+
+        Parameters
+        ----------
+        query : str, default ""
+            What to look for; "" finds all labels.
+        k : int, default 10
+            Maximum number of labels.
+        language : str, optional
+            The language of the names in the result.
+        similar : int, default 3
+            Number of similar labels to give for each.
+
+        Returns
+        -------
+        list of FoundLabel
+            The labels with training counts, path in the taxonomy and similar labels.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> tagger = ls.train(rows * 4, method="knn")
+        >>> [(found.name, found.count) for found in tagger.find_labels("FRU")]
+        [('fruit', 4)]
+        """
+        return self.derived(LabelSearch).find(query, k, language, similar)
+
+    def derived(self, make: Callable[..., _Derived], *args: Any) -> _Derived:
+        """Return `make(self, *args)`: the same until names, label texts or taxonomy change.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> from labelspace.model.label_lookup import LabelLookup
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> tagger = ls.train(rows * 4, method="knn")
+        >>> tagger.derived(LabelLookup) is tagger.derived(LabelLookup)
+        True
+        """
+        made_of, known = self._derived
+        now = (self.label_names, self.label_texts, self.taxonomy)
+        if any(old is not new for old, new in zip(made_of, now, strict=True)):
+            known = {}
+            self._derived = now, known
+        key = (make, *args)
+        if key not in known:
+            known[key] = make(self, *args)
+        found: _Derived = known[key]
+        return found
 
     def choose_threshold(
         self,
@@ -612,6 +727,7 @@ class Tagger:
         source: Source,
         *,
         columns: Columns | None = None,
+        labels: LabelSource = "auto",
         callbacks: Sequence[Callback] = (),
         on_stage: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -628,6 +744,9 @@ class Tagger:
             More examples with labels.
         columns : Columns, optional
             The columns of a table. Default: those of the training data.
+        labels : path, LabelTexts, "auto" or None, default "auto"
+            Label texts, as for `train`; they replace the model's for the labels that they have.
+            "auto": those beside the data, if the model has label texts.
         callbacks : sequence of Callback, optional
             Notified of progress; see `labelspace.runs.callbacks`.
         on_stage : callable, optional
@@ -647,7 +766,7 @@ class Tagger:
         >>> tagger.label_names
         ['fruit', 'tool', 'red']
         """
-        update_tagger(self, source, columns, callbacks, on_stage)
+        update_tagger(self, source, columns, labels, callbacks, on_stage)
 
     def save(self, directory: str | Path) -> None:
         """Write the model as a directory; one that is there already is replaced as a whole.

@@ -10,7 +10,9 @@ from typing import Any
 
 from labelspace.components.training_data import Shape
 from labelspace.data import Columns, read
+from labelspace.data.beside import with_chosen_texts
 from labelspace.data.dataset import Dataset, Features
+from labelspace.data.options import LabelSource
 from labelspace.data.stats import statistics
 from labelspace.errors import ParameterError
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
@@ -22,7 +24,12 @@ from labelspace.methods.parameters import is_auto
 from labelspace.methods.registry import method_class
 from labelspace.metrics import thresholds
 from labelspace.model.memory import needed_bytes, refuse_if_too_large
-from labelspace.model.reading import Source, with_labels_first
+from labelspace.model.reading import (
+    Source,
+    label_text_figures,
+    with_labels_first,
+    with_labels_to,
+)
 from labelspace.model.tagger import Tagger
 from labelspace.runs.callbacks import Callback
 from labelspace.runs.history import History, curves_of
@@ -39,6 +46,7 @@ def train(
     method: str | Method = DEFAULT_METHOD,
     features: str | TextFeatures | None = None,
     valid: Source | None = None,
+    labels: LabelSource = "auto",
     threshold_for: str | None = None,
     columns: Columns | None = None,
     callbacks: Sequence[Callback] = (),
@@ -60,6 +68,11 @@ def train(
         method.
     valid : path, DataFrame, list of dict or Dataset, optional
         Held-out data for early stopping. Default: methods hold out part of the training data.
+    labels : path, LabelTexts, "auto" or None, default "auto"
+        Names, alternative names and descriptions of the labels: a file that `read_label_texts`
+        reads, or what it returned. "auto": those beside the data, if any. All labels in it are
+        labels of the model; which of those without examples can be predicted depends on the
+        method. Its broader labels are joined with the taxonomy.
     threshold_for : str, optional
         Also choose a threshold for this goal (see `Tagger.choose_threshold`) on the held-out data,
         which are a tenth of the training data if `valid` is not given.
@@ -107,56 +120,78 @@ def train(
     _warn_of_absent_members(model)
     if not (on_stage is None and interactive() if progress is None else progress):
         report = on_stage or (lambda _: None)
-        return _train(source, model, features, valid, threshold_for, columns, callbacks, report)
+        run = _Run(model, features, threshold_for, columns, callbacks, report)
+        return run.train(source, valid, labels)
     with progress_bar() as display:
         stages = Stages()
         callbacks = [*callbacks, ProgressBar(display)]
-        tagger = _train(source, model, features, valid, threshold_for, columns, callbacks, stages)
+        run = _Run(model, features, threshold_for, columns, callbacks, stages)
+        tagger = run.train(source, valid, labels)
         stages("")
     return tagger
 
 
-def _train(
-    source: Source,
-    model: Method,
-    features: str | TextFeatures | None,
-    valid: Source | None,
-    threshold_for: str | None,
-    columns: Columns | None,
-    callbacks: Sequence[Callback],
-    on_stage: Callable[[str], None],
-) -> Tagger:
-    on_stage("reading")
-    dataset = _as_dataset(source, columns)
-    held_out = None if valid is None else _as_dataset(valid, columns, dataset.names())
-    if threshold_for is not None and held_out is None:
-        dataset, held_out = dataset.split(_HELD_OUT, seed=model.get_params().get("seed", 0))
-    on_stage("computing features")
-    pipeline, X, metadata = _fit_features(dataset, model, features)
-    on_stage("loading libraries, checking memory")  # loading takes longer than the check
-    refuse_if_too_large(model, Shape.of(X, dataset.labels))
-    on_stage(f"training {model.name}")
-    start = time.monotonic()
-    model.fit(
-        X,
-        dataset.labels,
-        # Labels without training examples would only add noise to early stopping.
-        valid=None
-        if held_out is None
-        else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
-        taxonomy=dataset.taxonomy,
-        callbacks=callbacks,
-        **({"label_names": pipeline.label_names(dataset)} if model.needs_label_names else {}),
-    )
-    metadata["seconds"] = round(time.monotonic() - start, 3)
-    tagger = _fitted_tagger(dataset, pipeline, model, metadata)
-    tagger.columns = columns or Columns()
-    if any(isinstance(callback, History) for callback in callbacks):
-        tagger.history = curves_of(model)
-    if threshold_for is not None and held_out is not None:
-        on_stage("choosing a threshold")
-        tagger.choose_threshold(held_out, threshold_for)
-    return tagger
+@dataclass(frozen=True)
+class _Run:
+    """One training run; `train` explains what it consists of."""
+
+    model: Method
+    features: str | TextFeatures | None
+    threshold_for: str | None
+    columns: Columns | None
+    callbacks: Sequence[Callback]
+    on_stage: Callable[[str], None]
+
+    def train(self, source: Source, valid: Source | None, labels: LabelSource) -> Tagger:
+        model, threshold_for = self.model, self.threshold_for
+        self.on_stage("reading")
+        known = _as_dataset(source, self.columns, labels=labels)
+        held_out = None if valid is None else _as_dataset(valid, self.columns, known.names())
+        width = _trained_width(known, model)
+        if threshold_for is not None and held_out is None:
+            known, held_out = known.split(_HELD_OUT, seed=model.get_params().get("seed", 0))
+        dataset = _trained_part(known, width)
+        self.on_stage("computing features")
+        pipeline, X, metadata = _fit_features(dataset, model, self.features)
+        self.on_stage("loading libraries, checking memory")  # loading takes longer than the check
+        refuse_if_too_large(model, Shape.of(X, dataset.labels))
+        self.on_stage(f"training {model.name}")
+        start = time.monotonic()
+        model.fit(
+            X,
+            dataset.labels,
+            # Labels without training examples would only add noise to early stopping.
+            valid=None
+            if held_out is None
+            else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
+            taxonomy=dataset.taxonomy,
+            callbacks=self.callbacks,
+            **({"label_names": pipeline.label_names(dataset)} if model.needs_label_names else {}),
+        )
+        metadata["seconds"] = round(time.monotonic() - start, 3)
+        tagger = _fitted_tagger(known, pipeline, model, metadata)
+        tagger.columns = self.columns or Columns()
+        if any(isinstance(callback, History) for callback in self.callbacks):
+            tagger.history = curves_of(model)
+        if threshold_for is not None and held_out is not None:
+            self.on_stage("choosing a threshold")
+            tagger.choose_threshold(held_out, threshold_for)
+        return tagger
+
+
+def _trained_width(dataset: Dataset, model: Method) -> int:
+    """Return the number of labels that the method is trained on.
+
+    Labels that only the label texts have come last. To a method that does not use the texts they
+    would be columns that it can never predict, so it is trained without them.
+    """
+    if dataset.label_texts is None or model.uses_label_texts:
+        return dataset.n_labels
+    return int(dataset.labels.indices.max(initial=-1)) + 1
+
+
+def _trained_part(dataset: Dataset, width: int) -> Dataset:
+    return dataset if width == dataset.n_labels else with_labels_to(dataset, width)
 
 
 def needed_memory(
@@ -164,6 +199,7 @@ def needed_memory(
     *,
     method: str | Method = DEFAULT_METHOD,
     features: str | TextFeatures | None = None,
+    labels: LabelSource = "auto",
     columns: Columns | None = None,
     **params: Any,
 ) -> dict[str, int]:
@@ -184,7 +220,8 @@ def needed_memory(
     True
     """
     model = _created(method, params)
-    dataset = _as_dataset(source, columns)
+    dataset = _as_dataset(source, columns, labels=labels)
+    dataset = _trained_part(dataset, _trained_width(dataset, model))
     _, X, _ = _fit_features(dataset, model, features)
     return needed_bytes(model, Shape.of(X, dataset.labels))
 
@@ -242,18 +279,35 @@ def _fitted_tagger(
     metadata = {"data": statistics(dataset), "index_base": dataset.index_base, **metadata}
     if taxonomy is not None:
         metadata["single_path"] = Levels.build(taxonomy, names).one_label_each(dataset.labels)
-    counts = LabelCounts.of(dataset.labels)
-    return Tagger(pipeline, model, names, counts, taxonomy=taxonomy, metadata=metadata)
+    if dataset.label_texts is not None:
+        metadata["label_texts"] = label_text_figures(dataset.label_texts)
+    return Tagger(
+        pipeline,
+        model,
+        names,
+        LabelCounts.of(dataset.labels),
+        taxonomy=taxonomy,
+        label_texts=dataset.label_texts,
+        metadata=metadata,
+    )
 
 
-def _as_dataset(source: Source, columns: Columns | None, names: list[str] | None = None) -> Dataset:
+def _as_dataset(
+    source: Source,
+    columns: Columns | None,
+    names: list[str] | None = None,
+    labels: LabelSource = None,
+) -> Dataset:
     if isinstance(source, Dataset):
-        return source if names is None else with_labels_first(source, names)
+        if names is not None:
+            return with_labels_first(source, names)
+        return source if labels == "auto" else with_chosen_texts(source, labels)
     return read(
         source,
         columns=columns or Columns(),
         label_names=names,
         unknown_labels="error" if names is None else "extend",
+        label_texts=labels,
     )
 
 
@@ -282,6 +336,7 @@ def plan_training(
     *,
     method: str | Method = DEFAULT_METHOD,
     features: str | TextFeatures | None = None,
+    labels: LabelSource = "auto",
     columns: Columns | None = None,
     **params: Any,
 ) -> TrainingPlan:
@@ -290,7 +345,8 @@ def plan_training(
     The arguments are those of `train`.
     """
     model = _created(method, params)
-    dataset = _as_dataset(source, columns)
+    dataset = _as_dataset(source, columns, labels=labels)
+    dataset = _trained_part(dataset, _trained_width(dataset, model))
     _, X, _ = _fit_features(dataset, model, features)
     shape = Shape.of(X, dataset.labels)
     resolved = model.resolve(model.get_params(), shape)

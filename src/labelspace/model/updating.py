@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from labelspace.components.training_data import Shape
 from labelspace.data.taxonomy import joined
@@ -14,9 +17,12 @@ from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.descriptions import methods_with
 from labelspace.model.memory import refuse_if_too_large
+from labelspace.model.reading import label_text_figures, read_labelled, with_labels_first
 
 if TYPE_CHECKING:
     from labelspace.data.columns import Columns
+    from labelspace.data.dataset import Dataset
+    from labelspace.data.options import LabelSource
     from labelspace.model.reading import Source
     from labelspace.model.tagger import Tagger
     from labelspace.runs.callbacks import Callback
@@ -28,6 +34,7 @@ def update_tagger(
     tagger: Tagger,
     source: Source,
     columns: Columns | None,
+    labels: LabelSource,
     callbacks: Sequence[Callback],
     on_stage: Callable[[str], None],
 ) -> None:
@@ -38,16 +45,17 @@ def update_tagger(
             f"with one of {methods_with('update')}"
         )
     on_stage("reading")
-    dataset = tagger.read(source, columns)
+    dataset, width = _read(tagger, source, columns, labels)
     # Before training, as edges that contradict the model's are an error.
     taxonomy = joined([tagger.taxonomy, dataset.taxonomy], dataset.names())
+    Y = dataset.labels[:, :width]
     on_stage("computing features")
     X = tagger.pipeline.transform(dataset)
     on_stage("loading libraries, checking memory")
-    refuse_if_too_large(tagger.method, Shape.of(X, dataset.labels))
+    refuse_if_too_large(tagger.method, Shape.of(X, Y))
     on_stage(f"training {tagger.method.name}")
-    start = time.monotonic()
-    tagger.method.partial_fit(X, dataset.labels, callbacks=callbacks)
+    start, known = time.monotonic(), tagger.method.n_labels_
+    tagger.method.partial_fit(X, Y, callbacks=callbacks)
     done = {
         "points": len(dataset),
         "new_labels": dataset.n_labels - len(tagger.label_names),
@@ -55,6 +63,9 @@ def update_tagger(
     }
     tagger.metadata["updates"] = [*tagger.metadata.get("updates", []), done]
     tagger.label_names = dataset.names()
+    tagger.label_texts = dataset.label_texts
+    if tagger.label_texts is not None:
+        tagger.metadata["label_texts"] = label_text_figures(tagger.label_texts)
     tagger.taxonomy = taxonomy
     if taxonomy is not None:
         one_path = Levels.build(taxonomy, tagger.label_names).one_label_each(dataset.labels)
@@ -65,4 +76,31 @@ def update_tagger(
             "(predict --threshold auto --valid FILE)"
         )
     if tagger.label_counts is not None:
-        tagger.label_counts = tagger.label_counts.plus(LabelCounts.of(dataset.labels))
+        # Labels after those of the method had no examples, and may have another place now.
+        before = LabelCounts(tagger.label_counts.counts[:known], tagger.label_counts.n_points)
+        tagger.label_counts = before.plus(LabelCounts.of(dataset.labels))
+
+
+def _read(
+    tagger: Tagger, source: Source, columns: Columns | None, labels: LabelSource
+) -> tuple[Dataset, int]:
+    """Return the examples, and the number of labels that the method is to have.
+
+    Labels of the method come first, then others with examples, then those of which only texts are
+    known. A method that does not use texts is trained without the latter.
+    """
+    method, texts = tagger.method, tagger.label_texts
+    if isinstance(labels, str) and labels == "auto" and texts is None:
+        labels = None  # the model was trained without
+    dataset = read_labelled(tagger, source, columns, labels)
+    if texts is not None:
+        newer = dataset.label_texts
+        texts = texts if newer is None else texts.updated(newer)
+        dataset = replace(dataset, label_texts=texts.aligned(dataset.names()))
+    if dataset.label_texts is None or method.uses_label_texts:
+        return dataset, dataset.n_labels
+    names = dataset.names()
+    used = np.unique(dataset.labels.indices)
+    used = used[used >= method.n_labels_].tolist()
+    order = [*names[: method.n_labels_], *(names[label] for label in used)]
+    return with_labels_first(dataset, order), len(order)

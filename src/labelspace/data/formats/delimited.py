@@ -46,11 +46,11 @@ def looks_like_table(head: str) -> bool:
 
 def records(parser: RowParser, kind: str) -> Iterator[Record]:
     """Yield (line, record) for each row below the header."""
-    lines = _lines_without_nul(parser.source, parser.columns.encoding)
-    above, header = _first_lines(lines)
+    lines = lines_without_nul(parser.source, parser.columns.encoding)
+    above, header = first_lines(lines)
     separator = _SEPARATOR_LINE.fullmatch(header)
     if separator:
-        more, header = _first_lines(lines)
+        more, header = first_lines(lines)
         above += ["\n", *more]  # in place of the line, so that lines are numbered as in the file
     delimiter = _given_delimiter(parser.columns)
     if delimiter is None and separator:
@@ -63,7 +63,7 @@ def records(parser: RowParser, kind: str) -> Iterator[Record]:
     return _table_records(parser, chain(above, [header], lines), delimiter)
 
 
-def _first_lines(lines: Iterator[str]) -> tuple[list[str], str]:
+def first_lines(lines: Iterator[str]) -> tuple[list[str], str]:
     """Return the blank lines at the beginning, and the first other line."""
     blank: list[str] = []
     for line in lines:
@@ -96,7 +96,7 @@ def _table_records(parser: RowParser, lines: Iterator[str], delimiter: str) -> I
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
     places: list[tuple[str, int]] = []
-    for line, cells in _rows(reader, parser.source):
+    for line, cells in table_rows(reader, parser.source):
         if header is None:
             header = _column_names(cells, parser, line)
             parser.present.update(header)
@@ -124,7 +124,7 @@ def _column_names(header: Sequence[str], parser: RowParser, line: int) -> list[s
     return names
 
 
-def _rows(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
+def table_rows(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield rows that are not blank, each with the line on which it begins."""
     end: Exception | None = None
     while end is None:
@@ -165,7 +165,8 @@ def _broken_row(error: csv.Error, path: Path, line: int) -> DataError:
     return DataError(f"a row that begins here is broken: {problem}", path=path, line=line)
 
 
-def _lines_without_nul(path: Path, encoding: str | None) -> Iterator[str]:
+def lines_without_nul(path: Path, encoding: str | None) -> Iterator[str]:
+    """Yield the lines of a text file; a NUL byte is an error."""
     for line, text in text_lines(path, encoding):
         if "\0" in text:
             message = "a NUL byte: the file is damaged, not text, or UTF-16 (--encoding)"

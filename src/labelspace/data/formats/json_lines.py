@@ -15,15 +15,24 @@ from labelspace.errors import DataError
 
 Record = tuple[int, dict[str, Any]]
 
+_EXAMPLE = '{"text": "...", "labels": ["...", ...]}'
 _ARRAY_START, _ARRAY_NEXT = re.compile(r"\s*\[\s*(?=\{)"), re.compile(r"\s*,\s*(?=\{)")
 
 
 def line_records(parser: RowParser) -> Iterator[Record]:
-    """Yield (line, object) for each line that is not blank."""
+    """Yield (line, object) for each line of a data file that is not blank."""
+    return objects(parser.source, parser.columns.encoding, _EXAMPLE)
+
+
+def objects(path: Path, encoding: str | None, expected: str) -> Iterator[Record]:
+    """Yield (line, object) for each line that is not blank; errors show what is `expected`."""
     decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-    for line, text in text_lines(parser.source, parser.columns.encoding):
+    for line, text in text_lines(path, encoding):
         if text.strip():
-            yield line, _decode(decoder, text.rstrip("\r\n"), parser.source, line)
+            with _json_errors(path, line, expected):
+                record: dict[str, Any] = decoder.decode(text.rstrip("\r\n"))
+                _check_record(record, text)
+            yield line, record
 
 
 def array_records(parser: RowParser) -> Iterator[Record]:
@@ -34,7 +43,7 @@ def array_records(parser: RowParser) -> Iterator[Record]:
     while found := mark.match(text, position):
         line += text.count("\n", position, found.end())
         position, mark = found.end(), _ARRAY_NEXT
-        with _json_errors(parser.source, line):
+        with _json_errors(parser.source, line, _EXAMPLE):
             record, position = decoder.raw_decode(text, position)
             _check_record(record, text[found.end() : position])
         yield line, record
@@ -42,13 +51,6 @@ def array_records(parser: RowParser) -> Iterator[Record]:
     if text[position:].strip() != "]":
         message = "expected a comma and another object, or the end of the JSON array"
         raise DataError(message, path=parser.source, line=line)
-
-
-def _decode(decoder: json.JSONDecoder, text: str, path: Path, line: int) -> dict[str, Any]:
-    with _json_errors(path, line):
-        record: dict[str, Any] = decoder.decode(text)
-        _check_record(record, text)
-    return record
 
 
 def _check_record(record: Any, text: str) -> None:
@@ -59,7 +61,7 @@ def _check_record(record: Any, text: str) -> None:
 
 
 @contextmanager
-def _json_errors(path: Path, line: int) -> Iterator[None]:
+def _json_errors(path: Path, line: int, expected: str) -> Iterator[None]:
     """Convert errors of the JSON parser, which counts lines from 1, to a DataError."""
     column = None
     try:
@@ -74,7 +76,7 @@ def _json_errors(path: Path, line: int) -> Iterator[None]:
         problem = "half of a \\u surrogate pair, which is not a character"
     except (ValueError, RecursionError) as error:
         problem = f"not valid JSON ({error})"
-    message = f'{problem}; expected {{"text": "...", "labels": ["...", ...]}} on one line'
+    message = f"{problem}; expected {expected} on one line"
     raise DataError(message, path=path, line=line, column=column) from None
 
 
