@@ -37,6 +37,7 @@ from labelspace.methods.dxml.targets import graph_vectors
 from labelspace.methods.dxml.update import update
 from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voters
 from labelspace.methods.parameters import (
+    ADAM_LR,
     AUTO,
     BATCH_SIZE,
     KEEP,
@@ -247,7 +248,7 @@ class DXML(Method):
         default=True,
         group="paper",
     )
-    lr: float = number("Learning rate.", default=0.005, group="usual", low=0.0)
+    lr: float = having(ADAM_LR, help="Learning rate.", default=0.005)
     epochs: int | Auto = integer(
         "Maximum number of passes over the training data.",
         default=AUTO,
