@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -62,6 +62,24 @@ if TYPE_CHECKING:
     from labelspace.runs.callbacks import Callback
 
 
+class Neighbour(NamedTuple):
+    """A training example near to another example.
+
+    Attributes
+    ----------
+    row : int
+        Its row in the training data; rows of later `partial_fit` calls follow those of `fit`.
+    similarity : float
+        Its cosine similarity, in the space in which the method compares examples.
+    labels : list of int
+        Its labels.
+    """
+
+    row: int
+    similarity: float
+    labels: list[int]
+
+
 @dataclass_transform(
     kw_only_default=True,
     field_specifiers=(integer, number, numbers, flag, choice, text, layers, preset),
@@ -87,6 +105,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Whether `explain` is supported.
     can_compare_labels : bool
         Whether `similar_labels` is supported.
+    can_refit_grown : bool
+        Whether `refit_grown` is supported.
+    can_find_examples : bool
+        Whether `nearest_examples` is supported.
     has_space : bool
         Whether labels have vectors, `label_vectors_`.
     has_label_trees : bool
@@ -117,6 +139,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     can_rerank: ClassVar[bool] = False
     can_explain: ClassVar[bool] = False
     can_compare_labels: ClassVar[bool] = False
+    can_refit_grown: ClassVar[bool] = False
+    can_find_examples: ClassVar[bool] = False
     has_space: ClassVar[bool] = False
     has_label_trees: ClassVar[bool] = False
     needs_label_names: ClassVar[bool] = False
@@ -429,6 +453,29 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del label, k
         raise UnsupportedError(f"{self.name} cannot compare labels")
 
+    def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
+        """Return the training examples that are nearest to an example.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, n_features)
+            One example.
+        k : int, default 5
+            Number of training examples, at most.
+
+        Returns
+        -------
+        list of Neighbour
+            The nearest first.
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_find_examples`.
+        """
+        del X, k
+        raise UnsupportedError(f"{self.name} keeps no training examples to compare with")
+
     def embed(self, X: Any) -> np.ndarray:
         """Return the vector of each row, for methods that have an embedding.
 
@@ -484,6 +531,37 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """
         del X, Y, taxonomy
         return False
+
+    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+        """Fit again, from all examples, what has many more of them than at its last fit.
+
+        For methods that consist of independent parts, such as a classifier per label. A fusion,
+        which keeps the examples for all of its members, calls it in `partial_fit`.
+
+        Parameters
+        ----------
+        X, Y : csr_matrix
+            All examples: those of `fit` and of every update. Y may have more labels than before.
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_refit_grown`.
+        """
+        del X, Y
+        raise UnsupportedError(f"{self.name} cannot be fitted again in parts")
+
+    def kept_examples(self) -> tuple[csr_matrix, csr_matrix] | None:
+        """Return features of length 1 and labels of all training examples, if they are kept.
+
+        They are in the order of the training data. None if the method keeps none, or only a part of
+        the features.
+        """
+        return None
+
+    def label_features(self) -> csr_matrix | None:
+        """Return weights of features per label, (n_labels, n_features), None without such."""
+        return None
 
     @abstractmethod
     def _fit(self, data: TrainingData) -> None:

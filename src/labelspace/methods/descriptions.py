@@ -50,12 +50,21 @@ _NEURAL, _T5 = ("neural", "torch"), ("t5", "transformers")
 # Importing the classes takes seconds. A test compares these descriptions with the classes.
 _DECLARED = {
     "fusion": Description(
-        "linear classifiers, neighbours and an embedding, combined by stacking", explain=True
+        "linear classifiers, neighbours and an embedding, combined by stacking",
+        update=True,
+        explain=True,
+        map=True,
     ),
-    "hierarchicalxc": Description("classifiers along a label tree, ranked by path probability"),
-    "knn": Description("exact cosine neighbours on the raw features vote for their labels"),
+    "hierarchicalxc": Description(
+        "classifiers along a label tree, ranked by path probability", update=True
+    ),
+    "knn": Description(
+        "exact cosine neighbours on the raw features vote for their labels", update=True
+    ),
     "linear": Description(
-        "one-vs-all linear classifiers, hard negatives where labels are many", explain=True
+        "one-vs-all linear classifiers, hard negatives where labels are many",
+        update=True,
+        explain=True,
     ),
     "most-common": Description("the most frequent labels, the same for every example"),
     "random": Description("labels drawn at random, as a baseline"),

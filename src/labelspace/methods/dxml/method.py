@@ -19,7 +19,7 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import joined_parts, with_prefix
-from labelspace._core.checks import expect
+from labelspace._core.checks import all_within, expect, kept_count
 from labelspace._core.dense import unit_array
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import HoldOut
@@ -29,13 +29,14 @@ from labelspace.errors import ParameterError
 from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk_bytes
 from labelspace.labels.propensity import LabelCounts
-from labelspace.methods.base import Method
+from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.dxml.defaults import resolve
 from labelspace.methods.dxml.objective import BatchObjective, FixedExamples
 from labelspace.methods.dxml.presets import PAPER
 from labelspace.methods.dxml.targets import graph_vectors
 from labelspace.methods.dxml.update import update
-from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voters
+from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voter_rows, voters
+from labelspace.methods.explanation import checked_row, pairs
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
@@ -88,6 +89,10 @@ class DXML(Method):
         The training examples, indexed, with the parameters of their vote.
     graph_vectors_ : ndarray of shape (labels, dim) or None
         DeepWalk vectors of the labels; None with loss="votes".
+    rows_ : ndarray of shape (voters,)
+        The row of the training data that each voter is.
+    n_seen_ : int
+        Rows of the training data and of all updates, those without labels too.
     history_ : list of dict
         Loss and validation score of each epoch.
 
@@ -121,6 +126,7 @@ class DXML(Method):
     has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
     can_update: ClassVar[bool] = True
+    can_find_examples: ClassVar[bool] = True
 
     dim: int | Auto = integer(
         "Dimension of the space.",
@@ -330,6 +336,8 @@ class DXML(Method):
 
     encoders_: list[Encoder]
     vote_: NeighbourVote
+    rows_: np.ndarray
+    n_seen_: int
     graph_vectors_: np.ndarray | None
     history_: list[dict[str, float]]
 
@@ -352,6 +360,7 @@ class DXML(Method):
         params = self.params_
         if (params.search, params.clusters, params.probes) == (AUTO, AUTO, AUTO):
             check_search(data.X.shape[0], params.reduced_dim or params.dim)
+        labelled = voter_rows(data.Y)
         hold_out = HoldOut.of(voters(data), params.validation, params.seed)
         X, Y, held = hold_out.X, hold_out.Y, hold_out.valid
         self.graph_vectors_ = None
@@ -410,6 +419,8 @@ class DXML(Method):
         examples = X, Y
         if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
             examples = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
+        self.rows_ = labelled[np.concatenate([hold_out.train_rows, hold_out.held_rows])]
+        self.n_seen_ = data.Y.shape[0]
         self.vote_ = self._indexed(*examples, vote_params, queries)
 
     def trainable(self, encoder: Encoder) -> Encoder:
@@ -512,6 +523,28 @@ class DXML(Method):
         """
         return self.vote_.centroids
 
+    def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
+        """Return the training examples that are nearest in the learned space.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (1, features)
+            One example.
+        k : int, default 5
+            Number of training examples, at most. Examples without labels are left out.
+
+        Returns
+        -------
+        list of Neighbour
+            With the mean of the cosines over the learners of an ensemble.
+        """
+        self._check_fitted()
+        near, cosines = self.vote_.nearest(self.points(checked_row(self, X)), k)
+        return [
+            Neighbour(int(self.rows_[voter]), cosine, self.vote_.Y[voter].indices.tolist())
+            for voter, cosine in pairs(near, cosines)
+        ]
+
     def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
         """Train on further examples, which may have new labels, and let them vote.
 
@@ -547,7 +580,8 @@ class DXML(Method):
     def state(self) -> dict[str, np.ndarray]:
         """Return the fitted model as arrays."""
         encoders = {str(learner): one.arrays() for learner, one in enumerate(self.encoders_)}
-        arrays = {**self.vote_.state(), **joined_parts(encoders)}
+        numbers = {"rows": self.rows_, "n_seen": np.array([self.n_seen_])}
+        arrays = {**self.vote_.state(), **joined_parts(encoders), **numbers}
         if self.graph_vectors_ is not None:
             arrays["graph_vectors"] = self.graph_vectors_
         return arrays
@@ -566,6 +600,11 @@ class DXML(Method):
         ]
         dims = [encoder.dim for encoder in self.encoders_]
         self.vote_ = NeighbourVote.restore(arrays, dims, self.n_features_in_, self.n_labels_)
+        n_voters = self.vote_.Y.shape[0]
+        self.rows_ = arrays.get("rows", np.arange(n_voters))
+        self.n_seen_ = kept_count(arrays, "n_seen") if "n_seen" in arrays else n_voters
+        fits = self.rows_.shape == (n_voters,) and all_within(self.rows_, 0, self.n_seen_)
+        expect(fits, "the rows of the voters do not fit")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

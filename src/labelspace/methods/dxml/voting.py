@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.dense import unit_array
-from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
+from labelspace._core.sparse import as_csr, pack_csr, unpack_csr, with_columns
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
 from labelspace.components.training_data import TrainingData
 from labelspace.labels.propensity import LabelCounts
@@ -142,6 +142,18 @@ class NeighbourVote:
             labels, shares = self.votes(*self.search(queries, X, params.neighbours), params, k)
         return Ranking(labels, params.calibration(labels, shares))
 
+    def nearest(self, queries: Sequence[np.ndarray], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k nearest voters of one query and their mean cosine over the learners."""
+        found, _ = self.search(queries, None, k)
+        near = np.unique(found[found >= 0])
+        products = [
+            index.vectors[near] @ query[0]
+            for index, query in zip(self.indexes, queries, strict=True)
+        ]
+        cosines = np.mean(products, axis=0)
+        order = np.argsort(-cosines, kind="stable")[:k]
+        return near[order], cosines[order]
+
     def rank_own(self, rows: np.ndarray, k: int) -> Ranking:
         """Return the k best labels of the examples of these rows, which do not vote themselves."""
         near, similarity = self.search(
@@ -262,14 +274,15 @@ class NeighbourVote:
         return cls(indexes, Y, params, raw)
 
 
-def with_columns(Y: csr_matrix, n_labels: int) -> csr_matrix:
-    """Return Y with `n_labels` columns; the arrays are shared."""
-    return csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))
+def voter_rows(Y: csr_matrix) -> np.ndarray:
+    """Return the rows that can vote: those with labels, or all if there are none."""
+    labelled = np.flatnonzero(np.diff(Y.indptr))
+    return labelled if len(labelled) else np.arange(Y.shape[0])
 
 
 def voters(data: TrainingData) -> TrainingData:
     """Return the data without examples that have no labels, which cannot vote."""
-    labelled = np.flatnonzero(np.diff(data.Y.indptr))
-    if not 0 < len(labelled) < data.Y.shape[0]:
+    labelled = voter_rows(data.Y)
+    if len(labelled) == data.Y.shape[0]:
         return data
     return replace(data, X=as_csr(data.X)[labelled], Y=data.Y[labelled])
