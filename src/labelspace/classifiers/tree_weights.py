@@ -62,7 +62,7 @@ def lay_out_children(first_child: np.ndarray, weights: csr_matrix) -> EdgeWeight
     cells = np.flatnonzero(begins)
     chunks = np.searchsorted(cells, borders)
     offsets = _offset_type(weights.nnz)
-    cells_and_end = np.append(cells, weights.nnz).astype(offsets)
+    cells_and_end: np.ndarray = np.append(cells, weights.nnz).astype(offsets)
     return EdgeWeights(
         bias, chunks.astype(offsets), features[cells], cells_and_end, sibling, values
     )

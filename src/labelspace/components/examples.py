@@ -72,14 +72,13 @@ class Examples:
         return cls(X, Y)
 
 
-def required(examples: Examples | None, method: str) -> Examples:
-    """Return the examples; raise UnsupportedError if the model does not keep them."""
+def check_kept(examples: Examples | None, method: str) -> None:
+    """Raise UnsupportedError if a model does not keep its examples."""
     if examples is None:
         raise UnsupportedError(
             f"this {method} model does not keep its training examples, which an update needs: "
             "train it with keep_examples=true"
         )
-    return examples
 
 
 def restored_counts(arrays: Mapping[str, np.ndarray], count: int) -> np.ndarray:

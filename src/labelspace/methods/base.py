@@ -260,6 +260,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not self.can_update:
             raise UnsupportedError(f"{self.name} cannot be updated: fit it again on all examples")
         self._check_fitted()
+        self._check_updatable()
         X = checked_features(X, self.n_features_in_)
         Y = checked_labels(Y, X.shape[0])
         if Y.shape[1] < self.n_labels_:
@@ -551,13 +552,14 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del X, Y
         raise UnsupportedError(f"{self.name} cannot be fitted again in parts")
 
-    def kept_examples(self) -> tuple[csr_matrix, csr_matrix] | None:
-        """Return features of length 1 and labels of all training examples, if they are kept.
+    @property
+    def keeps_examples(self) -> bool:
+        """Whether the fitted method has `kept_examples`."""
+        return False
 
-        They are in the order of the training data. None if the method keeps none, or only a part of
-        the features.
-        """
-        return None
+    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
+        """Return features of length 1 and labels of all training examples, in their order."""
+        raise UnsupportedError(f"{self.name} does not keep its training examples")
 
     def label_features(self) -> csr_matrix | None:
         """Return weights of features per label, (n_labels, n_features), None without such."""
@@ -570,6 +572,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         `params_` is set; `n_features_in_` and `n_labels_` are set afterwards. Read parameters from
         `params_`, where none is "auto". Random numbers depend on `params_.seed` alone.
         """
+
+    def _check_updatable(self) -> None:
+        """Raise UnsupportedError if this model lacks what `_partial_fit` needs."""
 
     def _partial_fit(self, data: TrainingData) -> None:
         """Update; `n_labels_` is still the number of labels before."""

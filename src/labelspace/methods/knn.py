@@ -125,9 +125,11 @@ class KNN(Method):
             for row, cosine in pairs(near[0], cosines[0])
         ]
 
-    def kept_examples(self) -> tuple[csr_matrix, csr_matrix] | None:
-        if self.params_.max_document_frequency is not None:
-            return None
+    @property
+    def keeps_examples(self) -> bool:
+        return self.params_.max_document_frequency is None
+
+    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
         return csr_matrix(self.neighbours_.postings.T), self.Y_
 
     def label_features(self) -> csr_matrix:

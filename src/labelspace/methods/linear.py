@@ -14,7 +14,7 @@ from labelspace._core.threads import cores
 from labelspace.classifiers.naive_bayes import Shortlister, likeliest_examples
 from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker, candidate_matrix
 from labelspace.components.calibration import CALIBRATION_K, Calibration
-from labelspace.components.examples import Examples, due_for_fit, required, restored_counts
+from labelspace.components.examples import Examples, check_kept, due_for_fit, restored_counts
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -197,8 +197,12 @@ class Linear(Method):
         self._fit_weights(X, Y)
         return True
 
+    def _check_updatable(self) -> None:
+        check_kept(self.examples_, self.name)
+
     def _partial_fit(self, data: TrainingData) -> None:
-        self.examples_ = required(self.examples_, self.name).plus(as_csr(data.X), data.Y)
+        assert self.examples_ is not None
+        self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
         self.refit_grown(self.examples_.X, self.examples_.Y)
 
     def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:

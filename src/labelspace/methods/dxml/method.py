@@ -19,7 +19,7 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import joined_parts, with_prefix
-from labelspace._core.checks import all_within, expect, kept_count
+from labelspace._core.checks import expect
 from labelspace._core.dense import unit_array
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import HoldOut
@@ -36,7 +36,7 @@ from labelspace.methods.dxml.presets import PAPER
 from labelspace.methods.dxml.targets import graph_vectors
 from labelspace.methods.dxml.update import update
 from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voter_rows, voters
-from labelspace.methods.explanation import checked_row, pairs
+from labelspace.methods.explanation import checked_row
 from labelspace.methods.parameters import (
     AUTO,
     BATCH_SIZE,
@@ -89,10 +89,6 @@ class DXML(Method):
         The training examples, indexed, with the parameters of their vote.
     graph_vectors_ : ndarray of shape (labels, dim) or None
         DeepWalk vectors of the labels; None with loss="votes".
-    rows_ : ndarray of shape (voters,)
-        The row of the training data that each voter is.
-    n_seen_ : int
-        Rows of the training data and of all updates, those without labels too.
     history_ : list of dict
         Loss and validation score of each epoch.
 
@@ -336,8 +332,6 @@ class DXML(Method):
 
     encoders_: list[Encoder]
     vote_: NeighbourVote
-    rows_: np.ndarray
-    n_seen_: int
     graph_vectors_: np.ndarray | None
     history_: list[dict[str, float]]
 
@@ -419,9 +413,9 @@ class DXML(Method):
         examples = X, Y
         if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
             examples = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
-        self.rows_ = labelled[np.concatenate([hold_out.train_rows, hold_out.held_rows])]
-        self.n_seen_ = data.Y.shape[0]
         self.vote_ = self._indexed(*examples, vote_params, queries)
+        voting = np.concatenate([hold_out.train_rows, hold_out.held_rows])
+        self.vote_.rows, self.vote_.n_seen = labelled[voting], data.Y.shape[0]
 
     def trainable(self, encoder: Encoder) -> Encoder:
         """Return the encoder with an input layer that moves by the rule of the optimiser."""
@@ -524,26 +518,12 @@ class DXML(Method):
         return self.vote_.centroids
 
     def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
-        """Return the training examples that are nearest in the learned space.
+        """Return the training examples with labels that are nearest in the learned space.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (1, features)
-            One example.
-        k : int, default 5
-            Number of training examples, at most. Examples without labels are left out.
-
-        Returns
-        -------
-        list of Neighbour
-            With the mean of the cosines over the learners of an ensemble.
+        The similarity is the mean of the cosines over the learners; the rest is as in `Method`.
         """
         self._check_fitted()
-        near, cosines = self.vote_.nearest(self.points(checked_row(self, X)), k)
-        return [
-            Neighbour(int(self.rows_[voter]), cosine, self.vote_.Y[voter].indices.tolist())
-            for voter, cosine in pairs(near, cosines)
-        ]
+        return self.vote_.nearest(self.points(checked_row(self, X)), k)
 
     def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
         """Train on further examples, which may have new labels, and let them vote.
@@ -580,8 +560,7 @@ class DXML(Method):
     def state(self) -> dict[str, np.ndarray]:
         """Return the fitted model as arrays."""
         encoders = {str(learner): one.arrays() for learner, one in enumerate(self.encoders_)}
-        numbers = {"rows": self.rows_, "n_seen": np.array([self.n_seen_])}
-        arrays = {**self.vote_.state(), **joined_parts(encoders), **numbers}
+        arrays = {**self.vote_.state(), **joined_parts(encoders)}
         if self.graph_vectors_ is not None:
             arrays["graph_vectors"] = self.graph_vectors_
         return arrays
@@ -600,11 +579,6 @@ class DXML(Method):
         ]
         dims = [encoder.dim for encoder in self.encoders_]
         self.vote_ = NeighbourVote.restore(arrays, dims, self.n_features_in_, self.n_labels_)
-        n_voters = self.vote_.Y.shape[0]
-        self.rows_ = arrays.get("rows", np.arange(n_voters))
-        self.n_seen_ = kept_count(arrays, "n_seen") if "n_seen" in arrays else n_voters
-        fits = self.rows_.shape == (n_voters,) and all_within(self.rows_, 0, self.n_seen_)
-        expect(fits, "the rows of the voters do not fit")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

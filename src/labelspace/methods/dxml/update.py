@@ -34,9 +34,7 @@ def update(model: DXML, data: TrainingData) -> None:
         fixed = FixedExamples(points, with_columns(model.vote_.Y, Y.shape[1]))
         model.encoders_ = [model.trainable(encoder.trainable()) for encoder in model.encoders_]
         model.train(data, X, Y, model.params_.update_epochs, fixed=fixed)
-    model.vote_ = model.vote_.extended(model.points(X), X, Y)
-    model.rows_ = np.concatenate([model.rows_, model.n_seen_ + labelled])
-    model.n_seen_ += data.Y.shape[0]
+    model.vote_ = model.vote_.extended(model.points(X), X, Y, labelled, data.Y.shape[0])
 
 
 def with_new_labels(

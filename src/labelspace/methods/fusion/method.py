@@ -37,9 +37,15 @@ from labelspace.methods.explanation import (
 )
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.float16 import as_float32, to_float16
+from labelspace.methods.fusion.members import (
+    arrays_of_member,
+    fitted_arrays,
+    member_of_arrays,
+    stored_arrays,
+)
 from labelspace.methods.fusion.plan import FEW_EXAMPLES, Member, candidate_plans
 from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
-from labelspace.methods.fusion.update import examples_to_keep, update
+from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
 from labelspace.methods.parameters import (
     AUTO,
     SEED,
@@ -222,8 +228,11 @@ class Fusion(Method):
     def round_members(self) -> None:
         """Round the members to 16 bits, so that the model predicts the same after it is loaded."""
         for fitted in self.members_:
-            fitted.load_state(as_float32(_stored(fitted)))
+            fitted.load_state(as_float32(stored_arrays(fitted)))
         self._weight_space = None
+
+    def _check_updatable(self) -> None:
+        check_updatable(self)
 
     def _partial_fit(self, data: TrainingData) -> None:
         update(self, data)
@@ -510,7 +519,7 @@ class Fusion(Method):
         if len(self.row_order_):
             arrays |= to_float16({"row_order": self.row_order_})
         for place, fitted in enumerate(self.members_):
-            arrays |= prefixed(f"member.{place}.", _stored(fitted))
+            arrays |= prefixed(f"member.{place}.", stored_arrays(fitted))
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -560,44 +569,3 @@ def _members_memory(members: Sequence[Mapping[str, Any]], shape: Shape) -> dict[
         of = method.memory(shape, method.resolve(given, shape))
         needs.update({f"{name}: {purpose}": size for purpose, size in of.items()})
     return dict(needs)
-
-
-def _stored(member: Method) -> dict[str, np.ndarray]:
-    """Return the state of a member as it is stored, in 16 bits where these suffice."""
-    return to_float16(member.state(), member.full_precision)
-
-
-def fitted_arrays(
-    member: Member,
-    X: csr_matrix,
-    Y: csr_matrix,
-    taxonomy: Taxonomy | None,
-    valid_X: csr_matrix | None = None,
-    valid_Y: csr_matrix | None = None,
-    history: bool = False,
-) -> dict[str, np.ndarray]:
-    """Fit a member and return its arrays: a task of an engine."""
-    valid = None if valid_X is None else (valid_X, valid_Y)
-    callbacks = [History()] if history else []
-    model = method_class(member.method)(**member.parameters)
-    return arrays_of_member(model.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
-
-
-def arrays_of_member(member: Method) -> dict[str, np.ndarray]:
-    """Return the state of a fitted member, with its parameters and its history as JSON."""
-    written = {"history": member.history_, **member.to_json()}
-    document = np.frombuffer(json.dumps(written).encode(), np.uint8)
-    return {**member.state(), "document": document}
-
-
-def member_of_arrays(method: str, arrays: Mapping[str, np.ndarray], **sizes: int) -> Method:
-    """Return the fitted member that `arrays_of_member` was given.
-
-    The sizes are `n_features` and `n_labels`.
-    """
-    state = dict(arrays)
-    document = json.loads(bytes(state.pop("document")))
-    member = method_class(method).restored(document, state, **sizes)
-    if document["history"] is not None:
-        member.history_ = document["history"]
-    return member

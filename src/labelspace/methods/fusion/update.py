@@ -45,30 +45,34 @@ def update(model: Fusion, data: TrainingData) -> None:
         if member.can_update and not member.can_refit_grown:
             member.partial_fit(X, Y, callbacks=data.callbacks)
     if in_parts:
-        examples = kept_examples(model)
+        examples = _all_examples(model)
         for member in in_parts:
             member.refit_grown(*examples)
     model.combiner_ = model.combiner_.plus(Y)
     model.round_members()
 
 
+def check_updatable(model: Fusion) -> None:
+    """Raise UnsupportedError if members need examples that the model does not keep."""
+    if model.examples_ is None and _needed(model.members_):
+        raise UnsupportedError(
+            "this fusion model does not keep its training examples, as it was trained by an "
+            "earlier version, and cannot be updated: train it again"
+        )
+
+
 def examples_to_keep(members: Sequence[Method], X: csr_matrix, Y: csr_matrix) -> Examples | None:
     """Return the examples if a member needs them for updates and none keeps them itself."""
-    needed = any(member.can_refit_grown for member in members)
-    if not needed or any(member.kept_examples() is not None for member in members):
-        return None
-    return Examples.of(X, Y)
+    return Examples.of(X, Y) if _needed(members) else None
 
 
-def kept_examples(model: Fusion) -> tuple[csr_matrix, csr_matrix]:
+def _needed(members: Sequence[Method]) -> bool:
+    fitted_in_parts = any(member.can_refit_grown for member in members)
+    return fitted_in_parts and not any(member.keeps_examples for member in members)
+
+
+def _all_examples(model: Fusion) -> tuple[csr_matrix, csr_matrix]:
     """Return features and labels of all training examples."""
     if model.examples_ is not None:
         return model.examples_.X, model.examples_.Y
-    for member in model.members_:
-        found = member.kept_examples()
-        if found is not None:
-            return found
-    raise UnsupportedError(
-        "this fusion model does not keep its training examples, as it was trained by an earlier "
-        "version, and cannot be updated: train it again"
-    )
+    return next(member for member in model.members_ if member.keeps_examples).kept_examples()

@@ -27,11 +27,11 @@ from labelspace.classifiers.tree_weights import (
     lay_out,
 )
 from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
-from labelspace.components.examples import Examples, required, restored_counts
+from labelspace.components.examples import Examples, check_kept, restored_counts
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.errors import ParameterError
+from labelspace.errors import ParameterError, UnsupportedError
 from labelspace.labels.clustering import JOINS, TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method
@@ -275,8 +275,14 @@ class HierarchicalXC(Method):
         keeps = self.params_.keep_examples
         self.examples_ = Examples.of(as_csr(data.X), data.Y) if keeps else None
 
+    def _check_updatable(self) -> None:
+        if self.params_.node_hidden:
+            raise UnsupportedError(f"{self.name} with node_hidden cannot be updated: fit it again")
+        check_kept(self.examples_, self.name)
+
     def _partial_fit(self, data: TrainingData) -> None:
-        self.examples_ = required(self.examples_, self.name).plus(as_csr(data.X), data.Y)
+        assert self.examples_ is not None
+        self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
         self.refit_grown(self.examples_.X, self.examples_.Y)
 
     def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
@@ -325,32 +331,37 @@ class HierarchicalXC(Method):
             self.fitted_counts_.append(np.diff(reached(Y, tree).indptr).astype(np.int64))
             what = f"tree {member + 1} of {self.params_.ensemble}"
             progress = progress_reporter(callbacks, what, len(tree) - 1)
+            loss = self._loss_of(member)
 
             def blocks(number: int, member: int = member) -> Blocks | None:
                 name = f"{run[1]}-tree-{member + 1}-{number + 1}"
                 return kept_blocks(callbacks, name, run[0])
 
-            self.classifiers_.append(self._classifiers(inputs, Y, tree, member, progress, blocks))
+            self.classifiers_.append(
+                self._classifiers(inputs, Y, tree, loss, seed, progress, blocks)
+            )
 
     def _classifiers(
         self,
         inputs: csr_matrix,
         Y: csr_matrix,
         tree: LabelTree,
-        member: int,
+        loss: Loss,
+        seed: int,
         progress: Callable[[int], None],
         blocks: Callable[[int], Blocks | None],
     ) -> Classifiers:
         """Return the fitted classifiers of one tree."""
-        width, seed, descent = self.params_.node_hidden, self.seed_of(member), self.descent(member)
+        C, width = self.params_.C[loss != "logistic"], self.params_.node_hidden
         linear, networks = NO_EDGE_WEIGHTS, NO_NETWORKS
         if width:
-            loss, C = descent["loss"], descent["C"]
             networks = train_networks(inputs, Y, tree, width=width, loss=loss, C=C, seed=seed)
         else:
             weights = train_edges(
-                inputs, Y, tree, **descent, seed=seed, progress=progress, blocks=blocks
-            )
+                *(inputs, Y, tree),
+                loss=loss, C=C, prune=self.params_.prune, seed=seed, progress=progress,
+                blocks=blocks,
+            )  # fmt: skip
             linear = lay_out(tree, weights)
         return Classifiers.of(tree, linear, networks)
 

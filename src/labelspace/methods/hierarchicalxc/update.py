@@ -23,7 +23,6 @@ from labelspace.classifiers.tree_weights import (
     with_chunks,
 )
 from labelspace.components.examples import due_for_fit
-from labelspace.errors import UnsupportedError
 from labelspace.labels.tree import LabelTree, level_order
 
 if TYPE_CHECKING:
@@ -35,10 +34,6 @@ FOUND = 10  # labels per such example
 
 def update(model: HierarchicalXC, X: csr_matrix, Y: csr_matrix) -> None:
     """Update all trees by all examples, old and new; Y may have more labels than before."""
-    if model.params_.node_hidden:
-        raise UnsupportedError(
-            "hierarchicalxc with node_hidden cannot be updated: fit it again on all examples"
-        )
     inputs = model.inputs_(X)
     for member, tree in enumerate(model.trees_):
         grown, number = _with_leaves(tree, Y, _parents(model, member, inputs, Y))
