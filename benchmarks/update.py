@@ -78,6 +78,7 @@ def measure(folder: Path, method: str, portions: int, limit: int | None, cut: bo
     half = len(train) // 2
     tagger, first_seconds = timed(lambda: ls.train(train[:half], method=method, progress=False))
     rows = [{"model": "first half", **figures(tagger, test), "seconds": first_seconds}]
+    print(rows, flush=True)
     known, new = labels_of(train[:half]), set()
     at_once, seconds = [], []
     bounds = np.linspace(half, len(train), portions + 1).astype(int)
@@ -97,6 +98,7 @@ def measure(folder: Path, method: str, portions: int, limit: int | None, cut: bo
         "new labels at once": 100 * hits / max(1, total),
         "new labels": _percent(found_share(tagger, test, new)),
     }
+    print(updated, flush=True)
     # Examples that no model has seen: the measurement of accuracy is over for this model.
     singles, single_seconds = test[:SINGLES], []
     rest = test[SINGLES:]
@@ -107,6 +109,7 @@ def measure(folder: Path, method: str, portions: int, limit: int | None, cut: bo
         "single": float(np.median(single_seconds)),
         "P@1 change": tagger.evaluate(rest)["P@1"] - before,
     }
+    print(updated, flush=True)
     whole, all_seconds = timed(lambda: ls.train(train, method=method, progress=False))
     rows += [
         updated,

@@ -358,7 +358,7 @@ class Fusion(Method):
         for fitted, member in zip(self.members_, self.plan_, strict=True):
             if member.reranks:
                 listed = listed_by_any(rankings)
-                if fitted.n_labels_ < self.n_labels_:
+                if listed.max(initial=-1) >= fitted.n_labels_:
                     listed = np.where(listed < fitted.n_labels_, listed, -1)
                 rankings.append(fitted.rerank(X, listed))
             else:
