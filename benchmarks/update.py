@@ -18,6 +18,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def found_share(tagger: Tagger, test: list[Record], labels: set[str]) -> tuple[i
     """Return in how many test examples one of the labels is found, and of how many."""
     rows = [each for each in test if labels.intersection(each["labels"])]
     hits = total = 0
-    for row, tags in zip(rows, tagger.tag_many([row["text"] for row in rows], k=FOUND_IN)):
+    tagged = tagger.tag_many([row["text"] for row in rows], k=FOUND_IN)
+    for row, tags in zip(rows, tagged, strict=True):
         names = {tag.name for tag in tags}
         wanted = labels.intersection(row["labels"])
         hits, total = hits + len(wanted & names), total + len(wanted)
@@ -82,7 +84,7 @@ def measure(folder: Path, method: str, portions: int, limit: int | None, cut: bo
     known, new = labels_of(train[:half]), set()
     at_once, seconds = [], []
     bounds = np.linspace(half, len(train), portions + 1).astype(int)
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in pairwise(bounds):
         portion = train[start:stop]
         fresh = labels_of(portion) - known
         seconds.append(timed(lambda portion=portion: tagger.update(portion))[1])
@@ -100,11 +102,9 @@ def measure(folder: Path, method: str, portions: int, limit: int | None, cut: bo
     }
     print(updated, flush=True)
     # Examples that no model has seen: the measurement of accuracy is over for this model.
-    singles, single_seconds = test[:SINGLES], []
-    rest = test[SINGLES:]
+    singles, rest = test[:SINGLES], test[SINGLES:]
     before = tagger.evaluate(rest)["P@1"]
-    for each in singles:
-        single_seconds.append(timed(lambda each=each: tagger.update([each]))[1])
+    single_seconds = [timed(lambda each=each: tagger.update([each]))[1] for each in singles]
     updated |= {
         "single": float(np.median(single_seconds)),
         "P@1 change": tagger.evaluate(rest)["P@1"] - before,
