@@ -4,7 +4,8 @@
 
 The first half of the training file is trained on; the second half follows in portions. Both models
 are evaluated on the test file, or with --cut on the last tenth of the training file. Seconds are
-those of the whole call: features, memory check and training. `new labels` are labels without an
+those of the whole call: features, memory check and training; `cpu` is processor time, which other
+processes do not change as much. Those of portions are means. `new labels` are labels without an
 example in the first half. Right after the portion with their first examples, and after all of them,
 is measured in how many test examples that have such a label it is among the best 20. At the end,
 single examples are added one by one. Writes benchmarks/results/update.json and .md.
@@ -40,10 +41,15 @@ def records(path: Path) -> list[Record]:
     return [{"text": each["text"], "labels": each["labels"]} for each in found]
 
 
-def timed(action: Any) -> tuple[Any, float]:
-    start = time.perf_counter()
+def timed(action: Any) -> tuple[Any, np.ndarray]:
+    """Return a value, and wall time and processor time of all threads."""
+    start = np.array([time.perf_counter(), time.process_time()])
     value = action()
-    return value, time.perf_counter() - start
+    return value, np.array([time.perf_counter(), time.process_time()]) - start
+
+
+def seconds_of(spent: np.ndarray) -> dict[str, float]:
+    return {"seconds": float(spent[0]), "cpu": float(spent[1])}
 
 
 def figures(tagger: Tagger, test: list[Record]) -> dict[str, float]:
@@ -78,25 +84,25 @@ def measure(folder: Path, method: str, portions: int, limit: int | None, cut: bo
         train, test = train[: -len(train) // 10], train[-len(train) // 10 :]
     common = {"set": folder.name + (" (cut)" if cut else ""), "method": method}
     half = len(train) // 2
-    tagger, first_seconds = timed(lambda: ls.train(train[:half], method=method, progress=False))
-    rows = [{"model": "first half", **figures(tagger, test), "seconds": first_seconds}]
+    tagger, spent = timed(lambda: ls.train(train[:half], method=method, progress=False))
+    rows = [{"model": "first half", **figures(tagger, test), **seconds_of(spent)}]
     print(rows, flush=True)
     known, new = labels_of(train[:half]), set()
-    at_once, seconds = [], []
+    at_once, of_portions = [], []
     bounds = np.linspace(half, len(train), portions + 1).astype(int)
     for start, stop in pairwise(bounds):
         portion = train[start:stop]
         fresh = labels_of(portion) - known
-        seconds.append(timed(lambda portion=portion: tagger.update(portion))[1])
+        of_portions.append(timed(lambda portion=portion: tagger.update(portion))[1])
         at_once.append(found_share(tagger, test, fresh))
         known, new = known | fresh, new | fresh
-        print(f"portion of {len(portion)}: {seconds[-1]:.1f} s", at_once[-1], flush=True)
+        print(f"portion of {len(portion)}: {of_portions[-1]} s", at_once[-1], flush=True)
     hits, total = np.sum(at_once, axis=0)
     updated = {
         "model": f"{portions} portions",
         **figures(tagger, test),
-        "seconds": float(np.mean(seconds)),
-        "longest": max(seconds),
+        **seconds_of(np.mean(of_portions, axis=0)),
+        "longest cpu": float(np.max(of_portions, axis=0)[1]),
         "new labels at once": 100 * hits / max(1, total),
         "new labels": _percent(found_share(tagger, test, new)),
     }
@@ -104,19 +110,20 @@ def measure(folder: Path, method: str, portions: int, limit: int | None, cut: bo
     # Examples that no model has seen: the measurement of accuracy is over for this model.
     singles, rest = test[:SINGLES], test[SINGLES:]
     before = tagger.evaluate(rest)["P@1"]
-    single_seconds = [timed(lambda each=each: tagger.update([each]))[1] for each in singles]
+    of_singles = [timed(lambda each=each: tagger.update([each]))[1] for each in singles]
     updated |= {
-        "single": float(np.median(single_seconds)),
+        "single": float(np.median(of_singles, axis=0)[0]),
+        "single cpu": float(np.median(of_singles, axis=0)[1]),
         "P@1 change": tagger.evaluate(rest)["P@1"] - before,
     }
     print(updated, flush=True)
-    whole, all_seconds = timed(lambda: ls.train(train, method=method, progress=False))
+    whole, spent = timed(lambda: ls.train(train, method=method, progress=False))
     rows += [
         updated,
         {
             "model": "all at once",
             **figures(whole, test),
-            "seconds": all_seconds,
+            **seconds_of(spent),
             "new labels": _percent(found_share(whole, test, new)),
         },
     ]
