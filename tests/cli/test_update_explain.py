@@ -83,10 +83,14 @@ def test_a_failed_update_leaves_the_model(shop, model, more, command, monkeypatc
 
 
 def test_methods_that_cannot(shop, more, command):
-    assert command("train", shop / "train.jsonl", "--method", "knn", "--out", shop / "knn")[0] == 0
+    name = "most-common"
+    assert command("train", shop / "train.jsonl", "--method", name, "--out", shop / "knn")[0] == 0
     code, _, err = command("update", shop / "knn", more)
     assert code == 1
-    assert "not supported by knn" in err
+    assert f"not supported by {name}" in err
+    code, _, err = command("neighbours", shop / "knn", "ripe apple")
+    assert code == 1
+    assert "methods that find near ones: dxml, fusion, knn" in err
     code, _, err = command("explain", shop / "knn", "ripe apple")
     assert code == 1
     assert "methods that support it: fusion, glas, linear" in err
@@ -112,3 +116,26 @@ def test_explain_called_wrongly(model, command):
     assert code == 2
     assert "did you mean 'fruit'" in err
     assert command("explain", model, "apple", "-k", "0")[0] == 2
+
+
+def test_a_fusion_is_updated_mapped_and_explained(shop, more, command):
+    fusion = ("--method", "fusion", "--set", "members=knn,linear", "--out", shop / "fusion")
+    assert command("train", shop / "train.jsonl", *fusion)[0] == 0
+    code, _, err = command("update", shop / "fusion", more)
+    assert code == 0, err
+    assert "24 more examples; 4 labels, 1 of them new" in err
+    why = json.loads(command("explain", shop / "fusion", "blue soft shirt", "--json")[1])
+    assert why["examples"]
+    assert why["labels"]
+    code, out, _ = command("neighbours", shop / "fusion", "blue soft shirt", "-k", "3", "--json")
+    near = json.loads(out)
+    assert code == 0
+    assert len(near) == 3
+    for each in near:
+        assert "cloth" in each["labels"]
+        assert set(each) == {"id", "row", "cosine", "labels"}
+    code, out, _ = command("neighbours", shop / "fusion", "steel hammer")
+    assert code == 0
+    assert "training example" in out
+    assert command("map", shop / "fusion", "--out", shop / "map.html")[0] == 0
+    assert (shop / "map.html").stat().st_size > 1000

@@ -28,12 +28,15 @@ def test_capabilities_are_declared_where_they_are_implemented(name):
     assert cls.has_space == (cls.label_vectors_ is not Method.label_vectors_)
     assert cls.can_update == (cls._partial_fit is not Method._partial_fit)
     assert cls.can_rerank == (cls._rerank is not Method._rerank)
+    assert cls.can_find_examples == (cls.nearest_examples is not Method.nearest_examples)
+    assert cls.can_refit_grown == (cls.refit_grown is not Method.refit_grown)
     assert cls.can_compare_labels == (cls.similar_labels is not Method.similar_labels)
 
 
 def test_methods_with_a_capability_are_those_installed(monkeypatch):
     assert methods_with("explain") == "fusion, glas, linear"
-    assert methods_with("map") == "dxml, glas, hyperbolic"
+    assert methods_with("map") == "dxml, fusion, glas, hyperbolic"
+    assert methods_with("neighbours") == "dxml, fusion, knn"
     monkeypatch.setattr(descriptions, "find_spec", lambda _: None)
     assert methods_with("explain") == "fusion, linear"
 
@@ -67,7 +70,7 @@ def test_a_registered_method_is_described_by_its_class(monkeypatch):
         summary = "my own"
 
     monkeypatch.setitem(registry._registered, "mine", Mine)
-    assert describe("mine") == Description("my own")
+    assert describe("mine") == Description("my own", update=True, neighbours=True)
 
 
 def test_the_list_imports_no_method():

@@ -140,6 +140,35 @@ def bounded_rows(matrix: csr_matrix, longest: float) -> csr_matrix:
     return csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
 
 
+def with_columns(matrix: csr_matrix, n_columns: int) -> csr_matrix:
+    """Return the matrix with so many columns, at least its own; the arrays are shared."""
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return csr_matrix(parts, shape=(matrix.shape[0], n_columns), copy=False)
+
+
+def with_rows(matrix: csr_matrix, rows: np.ndarray, found: csr_matrix, n_rows: int) -> csr_matrix:
+    """Return a matrix of `n_rows` rows: those of `found` in the places `rows`, else its own.
+
+    Rows are sorted, without repeats. Rows behind those of the matrix that are not in `rows` are
+    empty.
+    """
+    counts = np.zeros(n_rows, np.int64)
+    counts[: matrix.shape[0]] = np.diff(matrix.indptr)
+    counts[rows] = np.diff(found.indptr)
+    indptr = np.concatenate([[0], counts.cumsum()])
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], matrix.dtype)
+    last = matrix.shape[0]
+    # Between two of the rows, those of the matrix are copied as one piece.
+    starts, stops = np.append(0, rows + 1), np.append(rows, n_rows)
+    for start, stop in zip(np.minimum(starts, last), np.minimum(stops, last), strict=True):
+        old = slice(matrix.indptr[start], matrix.indptr[stop])
+        new = slice(indptr[start], indptr[start] + old.stop - old.start)
+        indices[new], data[new] = matrix.indices[old], matrix.data[old]
+    replaced = np.repeat(np.isin(np.arange(n_rows), rows), counts)
+    indices[replaced], data[replaced] = found.indices, found.data
+    return csr_matrix((data, indices, indptr), shape=(n_rows, matrix.shape[1]), copy=False)
+
+
 def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
     """Return a CSR matrix as flat arrays, for a method's state."""
     return {

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import expect
-from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
+from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr, with_rows
 from labelspace.classifiers.dual_descent import Loss, Tasks, all_against, solve
 from labelspace.classifiers.sparse_scores import best, scores_of
 
@@ -93,6 +93,35 @@ class LinearRanker:
             progress=progress, blocks=blocks,
         )  # fmt: skip
         return cls(_with_all_labels(found, has_examples))
+
+    def refitted(
+        self,
+        X: csr_matrix,
+        Y: csr_matrix,
+        labels: np.ndarray,
+        candidates: csr_matrix | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return the classifiers with those of some labels fitted again, from scratch.
+
+        Parameters
+        ----------
+        X, Y : csr_matrix
+            All examples, old and new. Columns of Y behind the known labels are new labels.
+        labels : ndarray
+            The labels to fit, sorted; each has examples.
+        candidates : csr_matrix of shape (examples, len(labels)), optional
+            As of `fit`, for these labels alone.
+        **settings
+            The keyword arguments of `fit`.
+        """
+        own = type(self).fit(X, Y[:, labels], candidates, **settings)
+        weights, known = self.weights, self.weights.shape[0]
+        if Y.shape[1] > known:  # those that are not fitted have no examples
+            unseen = _with_all_labels(weights[:0], np.zeros(Y.shape[1] - known, np.bool_))
+            places = np.arange(known, Y.shape[1])
+            weights = with_rows(weights, places, unseen, Y.shape[1])
+        return type(self)(with_rows(weights, labels, own.weights, Y.shape[1]))
 
     def score(self, X: csr_matrix, candidates: np.ndarray) -> np.ndarray:
         """Return the scores of each example's candidates, -inf where a candidate is -1.

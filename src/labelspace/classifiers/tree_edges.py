@@ -60,10 +60,48 @@ def train_edges(
     csr_matrix of shape (n_nodes, n_features + 1)
         The last column is the bias. The root's row is empty.
     """
-    reach = reached(Y, tree)
-    parts = [csr_matrix((1, X.shape[1] + 1), dtype=np.float32)]
-    for number, (start, stop) in enumerate(_blocks(tree, np.diff(reach.indptr))):
-        tasks = edge_tasks(reach, tree, start, stop)
+    root = csr_matrix((1, X.shape[1] + 1), dtype=np.float32)
+    weights = solve_edges(
+        *(X, reached(Y, tree), tree, np.arange(1, len(tree))),
+        loss=loss, C=C, prune=prune, seed=seed, progress=progress, blocks=blocks,
+    )  # fmt: skip
+    return csr_matrix(vstack([root, weights], "csr"))
+
+
+def solve_edges(
+    X: csr_matrix,
+    reach: csr_matrix,
+    tree: LabelTree,
+    nodes: np.ndarray,
+    *,
+    loss: Loss,
+    C: float,
+    prune: float,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+    blocks: Callable[[int], Blocks | None] = lambda _: None,
+) -> csr_matrix:
+    """Fit the classifiers of the edges above some nodes, of which none is the root.
+
+    Parameters
+    ----------
+    X : csr_matrix of shape (n, n_features)
+        Inputs of length 1.
+    reach : csr_matrix of shape (n_nodes, n)
+        What `reached` returns.
+    tree : LabelTree
+    nodes : ndarray
+        At least one node, sorted.
+    loss, C, prune, seed, progress, blocks
+        As of `train_edges`.
+
+    Returns
+    -------
+    csr_matrix of shape (len(nodes), n_features + 1)
+    """
+    parts, counts = [], np.diff(reach.indptr)
+    for number, (start, stop) in enumerate(_blocks(counts[tree.parent[nodes]])):
+        tasks = edge_tasks(reach, tree, nodes[start:stop])
         found = solve(
             *(X, tasks),
             loss=loss, C=C, prune=prune, seed=seed + 1_000_003 * number,
@@ -71,7 +109,7 @@ def train_edges(
         )  # fmt: skip
         parts.append(found)
     weights = csr_matrix(vstack(parts, "csr"))
-    return weights + _certain(reach, tree, weights.shape[1], loss)
+    return weights + _certain(counts, tree, nodes, weights.shape[1], loss)
 
 
 def reached(Y: csr_matrix, tree: LabelTree) -> csr_matrix:
@@ -87,40 +125,41 @@ def reached(Y: csr_matrix, tree: LabelTree) -> csr_matrix:
     return csr_matrix(by_example.T)
 
 
-def edge_tasks(reach: csr_matrix, tree: LabelTree, start: int, stop: int) -> Tasks:
-    """Return the binary problems of nodes start to stop - 1.
+def edge_tasks(reach: csr_matrix, tree: LabelTree, nodes: np.ndarray) -> Tasks:
+    """Return the binary problems of the nodes.
 
     A node that all examples of its parent reach has no examples: see `_certain`.
     """
     counts = np.diff(reach.indptr)
-    parents = tree.parent[start:stop]
-    uncertain = counts[start:stop] < counts[parents]
+    parents = tree.parent[nodes]
+    uncertain = counts[nodes] < counts[parents]
     indptr = np.concatenate([[0], np.where(uncertain, counts[parents], 0).cumsum()])
     rows, positive = np.empty(int(indptr[-1]), np.int32), np.zeros(int(indptr[-1]), np.bool_)
-    _fill(reach.indptr, reach.indices, tree.parent, start, indptr, rows, positive)
+    _fill(reach.indptr, reach.indices, tree.parent, nodes, indptr, rows, positive)
     return Tasks(indptr, rows, positive)
 
 
-def _blocks(tree: LabelTree, counts: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield ranges of nodes whose problems have at most CELLS_AT_A_TIME examples together."""
-    sizes = np.concatenate([[0], counts[tree.parent[1:]]]).cumsum()
-    start = 1
-    while start < len(tree):
-        limit = sizes[start - 1] + CELLS_AT_A_TIME
-        stop = max(start + 1, int(np.searchsorted(sizes, limit, side="right")))
-        yield start, min(stop, len(tree))
+def _blocks(counts: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield ranges of problems, of so many examples, with at most CELLS_AT_A_TIME together."""
+    sizes = np.concatenate([[0], counts]).cumsum()
+    start = 0
+    while start < len(counts):
+        limit = sizes[start] + CELLS_AT_A_TIME
+        stop = max(start + 1, int(np.searchsorted(sizes, limit, side="right")) - 1)
+        yield start, stop
         start = stop
 
 
-def _certain(reach: csr_matrix, tree: LabelTree, width: int, loss: Loss) -> csr_matrix:
-    """Return the biases of nodes that all examples of the parent reach."""
-    counts = np.diff(reach.indptr)
-    nodes = 1 + np.flatnonzero(counts[1:] == counts[tree.parent[1:]])
+def _certain(
+    counts: np.ndarray, tree: LabelTree, nodes: np.ndarray, width: int, loss: Loss
+) -> csr_matrix:
+    """Return the biases of those of the nodes that all examples of the parent reach."""
+    rows = np.flatnonzero(counts[nodes] == counts[tree.parent[nodes]])
     # By the squared hinge they are certain; by the logistic loss the more so, the more examples.
-    certain = np.full(len(nodes), _MAX_LOG_ODDS / HINGE_SLOPE)
-    bias = certain if loss == "squared_hinge" else np.log1p(counts[nodes])
-    cells = (bias.astype(np.float32), (nodes, np.full(len(nodes), width - 1)))
-    return csr_matrix(cells, shape=(len(tree), width))
+    certain = np.full(len(rows), _MAX_LOG_ODDS / HINGE_SLOPE)
+    bias = certain if loss == "squared_hinge" else np.log1p(counts[nodes[rows]])
+    cells = (bias.astype(np.float32), (rows, np.full(len(rows), width - 1)))
+    return csr_matrix(cells, shape=(len(nodes), width))
 
 
 @njit(cache=True, nogil=True)
@@ -142,14 +181,14 @@ def _climb(indptr, indices, node_of, parent, lengths, nodes):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _fill(reach_indptr, examples, parent, start, indptr, rows, positive):  # type: ignore[no-untyped-def]
+def _fill(reach_indptr, examples, parent, nodes, indptr, rows, positive):  # type: ignore[no-untyped-def]
     """Write the examples of each problem, and whether they are positive."""
     for task in range(len(indptr) - 1):
         if indptr[task] == indptr[task + 1]:
             continue
-        mine, end = reach_indptr[start + task], reach_indptr[start + task + 1]
+        mine, end = reach_indptr[nodes[task]], reach_indptr[nodes[task] + 1]
         at = indptr[task]
-        above = parent[start + task]
+        above = parent[nodes[task]]
         for cell in range(reach_indptr[above], reach_indptr[above + 1]):
             rows[at] = examples[cell]
             if mine < end and examples[mine] == examples[cell]:

@@ -41,31 +41,126 @@ NO_EDGE_WEIGHTS = EdgeWeights(
 
 def lay_out(tree: LabelTree, weights: csr_matrix) -> EdgeWeights:
     """Return weights (nodes, features + 1), whose last column is the bias, by parent."""
+    return lay_out_children(tree.first_child, weights)
+
+
+def lay_out_children(first_child: np.ndarray, weights: csr_matrix) -> EdgeWeights:
+    """Return weights by parent; the children of parent p are rows first_child[p] and following."""
     width = weights.shape[1] - 1
     bias = weights[:, width].toarray().ravel()
     weights = weights[:, :width]
-    widest = int(np.diff(tree.first_child).max())
-    sibling = np.empty(weights.nnz, np.uint16 if widest < 1 << 16 else np.int32)
+    sibling = np.empty(weights.nnz, _sibling_type(first_child))
     features, values = np.empty(weights.nnz, np.int32), np.empty(weights.nnz, np.float32)
-    parts = (weights.indptr, weights.indices, weights.data, tree.first_child)
+    parts = (weights.indptr, weights.indices, weights.data, first_child)
     _by_feature(*parts, features, sibling, values)
     # A run of cells begins with each chunk, and where the feature changes within a chunk.
-    borders = weights.indptr[tree.first_child].astype(np.int64)
+    borders = weights.indptr[first_child].astype(np.int64)
     begins = np.zeros(weights.nnz + 1, np.bool_)
     begins[1:-1] = features[1:] != features[:-1]
     begins[borders] = True
     begins[-1] = False
     cells = np.flatnonzero(begins)
     chunks = np.searchsorted(cells, borders)
-    small = weights.nnz <= np.iinfo(np.int32).max
+    offsets = _offset_type(weights.nnz)
+    cells_and_end: np.ndarray = np.append(cells, weights.nnz).astype(offsets)
+    return EdgeWeights(
+        bias, chunks.astype(offsets), features[cells], cells_and_end, sibling, values
+    )
+
+
+def weights_of_children(
+    model: EdgeWeights, first_row: np.ndarray, parents: np.ndarray, width: int
+) -> csr_matrix:
+    """Return the weights of the children of some nodes, without biases.
+
+    Parameters
+    ----------
+    model : EdgeWeights
+    first_row : ndarray of shape (len(parents) + 1,)
+        The rows of the children of each; there may be room for more than it has.
+    parents : ndarray
+        Nodes, sorted.
+    width : int
+        Number of features.
+
+    Returns
+    -------
+    csr_matrix of shape (first_row[-1], width + 1)
+        The last column is empty.
+    """
+    entries = _ranges(model.chunks[parents], model.chunks[parents + 1])
+    sizes = (model.cells[entries + 1] - model.cells[entries]).astype(np.int64)
+    cells = _ranges(model.cells[model.chunks[parents]], model.cells[model.chunks[parents + 1]])
+    per_parent = model.cells[model.chunks[parents + 1]] - model.cells[model.chunks[parents]]
+    rows = np.repeat(first_row[:-1], per_parent) + model.sibling[cells].astype(np.int64)
+    columns = np.repeat(model.features[entries], sizes)
+    shape = (int(first_row[-1]), width + 1)
+    return csr_matrix((model.weights[cells], (rows, columns)), shape=shape, dtype=np.float32)
+
+
+def with_chunks(
+    model: EdgeWeights, tree: LabelTree, number: np.ndarray, parents: np.ndarray, own: EdgeWeights
+) -> EdgeWeights:
+    """Return the weights of a tree that has grown by leaves.
+
+    Parameters
+    ----------
+    model : EdgeWeights
+        The weights of the tree before.
+    tree : LabelTree
+        The tree now.
+    number : ndarray
+        The node now of each node before, rising.
+    parents : ndarray
+        Nodes of the tree now, sorted, whose children's weights are replaced.
+    own : EdgeWeights
+        These weights, as `lay_out_children` returns them.
+    """
+    counts = np.zeros(len(tree), np.int64)
+    counts[number] = np.diff(model.chunks)
+    counts[parents] = np.diff(own.chunks)
+    bias = np.zeros(len(tree), np.float32)
+    bias[number] = model.bias
+    children = _ranges(tree.first_child[parents], tree.first_child[parents + 1])
+    bias[children] = own.bias
+    # Pieces of both in turn: what is before each of the parents, then its own; the rest last.
+    before = np.searchsorted(number, parents)
+    starts, stops = np.append(0, before + 1), np.append(before, len(number))
+    pieces: list[tuple[EdgeWeights, slice]] = []
+    for place, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        pieces.append((model, slice(model.chunks[start], model.chunks[stop])))
+        if place < len(parents):
+            pieces.append((own, slice(own.chunks[place], own.chunks[place + 1])))
+    of_cells = [
+        (part, slice(part.cells[piece.start], part.cells[piece.stop])) for part, piece in pieces
+    ]
+    sizes = [np.diff(part.cells[piece.start : piece.stop + 1]) for part, piece in pieces]
+    ends = np.concatenate([[0], *sizes]).cumsum()
+    offsets = _offset_type(int(ends[-1]))
+    sibling = np.concatenate([part.sibling[piece] for part, piece in of_cells])
     return EdgeWeights(
         bias,
-        chunks.astype(np.int32 if small else np.int64),
-        features[cells],
-        np.append(cells, weights.nnz).astype(np.int32 if small else np.int64),
-        sibling,
-        values,
+        np.concatenate([[0], counts.cumsum()]).astype(offsets),
+        np.concatenate([part.features[piece] for part, piece in pieces]),
+        ends.astype(offsets),
+        sibling.astype(_sibling_type(tree.first_child)),
+        np.concatenate([part.weights[piece] for part, piece in of_cells]),
     )
+
+
+def _ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Return the numbers of all ranges, one after the other."""
+    sizes = stops.astype(np.int64) - starts
+    shifts = np.repeat(starts - (sizes.cumsum() - sizes), sizes)
+    return np.asarray(shifts + np.arange(len(shifts)))
+
+
+def _sibling_type(first_child: np.ndarray) -> type:
+    return np.uint16 if int(np.diff(first_child).max(initial=0)) < 1 << 16 else np.int32
+
+
+def _offset_type(most: int) -> type:
+    return np.int32 if most <= np.iinfo(np.int32).max else np.int64
 
 
 def check_edge_weights(model: EdgeWeights, tree: LabelTree, width: int) -> None:

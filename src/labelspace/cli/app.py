@@ -17,6 +17,7 @@ from labelspace.cli import (
     labels,
     map,
     methods,
+    neighbours,
     plan,
     plot,
     predict,
@@ -56,6 +57,7 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("explain")(explain.explain)
+app.command("neighbours")(neighbours.neighbours)
 app.command("update")(update.update)
 app.command("labels")(labels.labels)
 # `--json FILE` leaves the file as an argument, which `compare` handles.

@@ -28,11 +28,11 @@ def explain(
 ) -> None:
     """Explain why a text gets a label (fusion, linear and glas).
 
-    Shows which words contribute to the label, which labels are similar, and, for glas, which
-    training examples are near.
+    Shows which words contribute to the label, which labels are similar, and, for fusion and glas,
+    which training examples are near.
 
     The contribution of a word is what the label's raw score would lose without it; a negative one
-    lowers the score. Examples are rows of the training data, counted from 1.
+    lowers the score. Examples are shown by their ids, or rows of the training data counted from 1.
 
     Example: labelspace explain model/ "Wireless earbuds with charging case" --label Earbuds
     """
@@ -46,8 +46,8 @@ def explain(
     print_table(("word", "contribution"), found.features, f"{found.label}: {score}")
     print_table(("similar label", "cosine"), found.labels)
     if found.examples:
-        rows = [(near.row, near.cosine, ", ".join(near.labels)) for near in found.examples]
-        print_table(("training row", "cosine", "its labels"), rows)
+        rows = [(near.name, near.cosine, ", ".join(near.labels)) for near in found.examples]
+        print_table(("training example", "cosine", "its labels"), rows)
         having = sum(found.label in near.labels for near in found.examples)
         print_message(
             f"{having} of the {len(found.examples)} nearest training examples have this label"

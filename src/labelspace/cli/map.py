@@ -28,7 +28,7 @@ def map_labels(
         ),
     ] = None,
 ) -> None:
-    """Draw a map of a model's labels (glas, dxml, hyperbolic).
+    """Draw a map of a model's labels (fusion, glas, dxml, hyperbolic).
 
     Labels are points of the Poincare disk. Similar labels are near each other, colour is frequency,
     lines are the taxonomy. The page is one file that works offline: drag, zoom, search, click a

@@ -30,12 +30,14 @@ def update(
     labels_separator: options.LabelsSeparator = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Continue training on more data (glas and dxml models).
+    """Continue training on more data (fusion, knn, dxml, glas; linear and hierarchicalxc).
 
     New labels are added after the known ones. Features stay as they are: words that the first
     training did not see are not used, unless the model was trained with --features hashing. Include
     examples without new labels, if there are any, as negatives for the new labels. If anything
     fails, the model is left unchanged.
+
+    linear and hierarchicalxc need the training examples: train with --set keep_examples=true.
 
     --labels replaces the label texts of the labels in the file; without it, those beside the data
     are used if the model has label texts.

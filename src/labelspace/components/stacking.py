@@ -17,7 +17,7 @@ propensity, as in the metric, and bands are shrunk less.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Self
 
@@ -29,7 +29,7 @@ from labelspace._core.checks import all_within, are_numbers, expect
 from labelspace._core.sparse import hits_of
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
-from labelspace.components.calibration import log_odds
+from labelspace.components.calibration import Calibration, log_odds
 from labelspace.labels.propensity import LabelCounts, inverse_propensities
 from labelspace.metrics.ranking import measure
 from labelspace.metrics.thresholds import MACRO_F1, choose_threshold
@@ -225,6 +225,35 @@ class Combiner:
 
         parallel_blocks(len(labels), block)
         return best
+
+    def recalibrated(self, rankings: Sequence[Ranking], Y: csr_matrix, share: float) -> Combiner:
+        """Return a combiner whose probabilities fit further held-out examples better.
+
+        Slope and intercept are corrected alike for all members, so that the order of an example's
+        labels stays.
+
+        Parameters
+        ----------
+        rankings : sequence of Ranking
+            The members' rankings of the examples.
+        Y : csr_matrix
+            Their labels; it may have more columns than there are labels.
+        share : float
+            Share of the correction that is made, from 0 to 1.
+        """
+        plain = replace(self, tail_offset=(np.inf, np.inf))
+        best = plain.rank(rankings, _MIN_CANDIDATES)
+        line = Calibration.fit(best.labels, best.scores, Y, EPS)
+        slope, offset = 1.0 + share * (line.slope - 1.0), share * line.offset
+        weights = slope * self.weights
+        weights[:, -1] += offset
+        return replace(self, weights=weights)
+
+    def plus(self, Y: csr_matrix) -> Combiner:
+        """Return the combiner with further training examples counted; Y may have more labels."""
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        counts[: len(self.counts)] += self.counts
+        return replace(self, counts=counts, n_points=self.n_points + Y.shape[0])
 
     def set_tail_offset(self, first: float, others: float) -> None:
         """Set the tail offset of the first rank and of the others."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -62,6 +62,24 @@ if TYPE_CHECKING:
     from labelspace.runs.callbacks import Callback
 
 
+class Neighbour(NamedTuple):
+    """A training example near to another example.
+
+    Attributes
+    ----------
+    row : int
+        Its row in the training data; rows of later `partial_fit` calls follow those of `fit`.
+    similarity : float
+        Its cosine similarity, in the space in which the method compares examples.
+    labels : list of int
+        Its labels.
+    """
+
+    row: int
+    similarity: float
+    labels: list[int]
+
+
 @dataclass_transform(
     kw_only_default=True,
     field_specifiers=(integer, number, numbers, flag, choice, text, layers, preset),
@@ -87,6 +105,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Whether `explain` is supported.
     can_compare_labels : bool
         Whether `similar_labels` is supported.
+    can_refit_grown : bool
+        Whether `refit_grown` is supported.
+    can_find_examples : bool
+        Whether `nearest_examples` is supported.
     has_space : bool
         Whether labels have vectors, `label_vectors_`.
     has_label_trees : bool
@@ -117,6 +139,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     can_rerank: ClassVar[bool] = False
     can_explain: ClassVar[bool] = False
     can_compare_labels: ClassVar[bool] = False
+    can_refit_grown: ClassVar[bool] = False
+    can_find_examples: ClassVar[bool] = False
     has_space: ClassVar[bool] = False
     has_label_trees: ClassVar[bool] = False
     needs_label_names: ClassVar[bool] = False
@@ -236,6 +260,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not self.can_update:
             raise UnsupportedError(f"{self.name} cannot be updated: fit it again on all examples")
         self._check_fitted()
+        self._check_updatable()
         X = checked_features(X, self.n_features_in_)
         Y = checked_labels(Y, X.shape[0])
         if Y.shape[1] < self.n_labels_:
@@ -429,6 +454,29 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del label, k
         raise UnsupportedError(f"{self.name} cannot compare labels")
 
+    def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
+        """Return the training examples that are nearest to an example.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, n_features)
+            One example.
+        k : int, default 5
+            Number of training examples, at most.
+
+        Returns
+        -------
+        list of Neighbour
+            The nearest first.
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_find_examples`.
+        """
+        del X, k
+        raise UnsupportedError(f"{self.name} keeps no training examples to compare with")
+
     def embed(self, X: Any) -> np.ndarray:
         """Return the vector of each row, for methods that have an embedding.
 
@@ -485,6 +533,38 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del X, Y, taxonomy
         return False
 
+    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+        """Fit again, from all examples, what has many more of them than at its last fit.
+
+        For methods that consist of independent parts, such as a classifier per label. A fusion,
+        which keeps the examples for all of its members, calls it in `partial_fit`.
+
+        Parameters
+        ----------
+        X, Y : csr_matrix
+            All examples: those of `fit` and of every update. Y may have more labels than before.
+
+        Raises
+        ------
+        UnsupportedError
+            If the method has no `can_refit_grown`.
+        """
+        del X, Y
+        raise UnsupportedError(f"{self.name} cannot be fitted again in parts")
+
+    @property
+    def keeps_examples(self) -> bool:
+        """Whether the fitted method has `kept_examples`."""
+        return False
+
+    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
+        """Return features of length 1 and labels of all training examples, in their order."""
+        raise UnsupportedError(f"{self.name} does not keep its training examples")
+
+    def label_features(self) -> csr_matrix | None:
+        """Return weights of features per label, (n_labels, n_features), None without such."""
+        return None
+
     @abstractmethod
     def _fit(self, data: TrainingData) -> None:
         """Fit, and set attributes that end in an underscore.
@@ -492,6 +572,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         `params_` is set; `n_features_in_` and `n_labels_` are set afterwards. Read parameters from
         `params_`, where none is "auto". Random numbers depend on `params_.seed` alone.
         """
+
+    def _check_updatable(self) -> None:
+        """Raise UnsupportedError if this model lacks what `_partial_fit` needs."""
 
     def _partial_fit(self, data: TrainingData) -> None:
         """Update; `n_labels_` is still the number of labels before."""

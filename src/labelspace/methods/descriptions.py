@@ -24,7 +24,7 @@ class Description:
         Extra of labelspace that the method needs.
     package : str or None
         A package that this extra installs.
-    update, explain, map : bool
+    update, explain, map, neighbours : bool
         Whether the commands of these names work on models of the method.
     """
 
@@ -34,6 +34,7 @@ class Description:
     update: bool = False
     explain: bool = False
     map: bool = False
+    neighbours: bool = False
 
     @classmethod
     def of(cls, method: type[Method]) -> Description:
@@ -43,6 +44,7 @@ class Description:
             update=method.can_update,
             explain=method.can_explain,
             map=method.has_space,
+            neighbours=method.can_find_examples,
         )
 
 
@@ -50,12 +52,24 @@ _NEURAL, _T5 = ("neural", "torch"), ("t5", "transformers")
 # Importing the classes takes seconds. A test compares these descriptions with the classes.
 _DECLARED = {
     "fusion": Description(
-        "linear classifiers, neighbours and an embedding, combined by stacking", explain=True
+        "linear classifiers, neighbours and an embedding, combined by stacking",
+        update=True,
+        explain=True,
+        map=True,
+        neighbours=True,
     ),
-    "hierarchicalxc": Description("classifiers along a label tree, ranked by path probability"),
-    "knn": Description("exact cosine neighbours on the raw features vote for their labels"),
+    "hierarchicalxc": Description(
+        "classifiers along a label tree, ranked by path probability", update=True
+    ),
+    "knn": Description(
+        "exact cosine neighbours on the raw features vote for their labels",
+        update=True,
+        neighbours=True,
+    ),
     "linear": Description(
-        "one-vs-all linear classifiers, hard negatives where labels are many", explain=True
+        "one-vs-all linear classifiers, hard negatives where labels are many",
+        update=True,
+        explain=True,
     ),
     "most-common": Description("the most frequent labels, the same for every example"),
     "random": Description("labels drawn at random, as a baseline"),
@@ -64,6 +78,7 @@ _DECLARED = {
         *_NEURAL,
         update=True,
         map=True,
+        neighbours=True,
     ),
     "glas": Description(
         "neural embedding with a label-graph regulariser, inner-product search",
@@ -90,7 +105,7 @@ def describe(name: str) -> Description:
     return _DECLARED.get(name) or Description.of(method_class(name))
 
 
-def methods_with(capability: Literal["update", "explain", "map"]) -> str:
+def methods_with(capability: Literal["update", "explain", "map", "neighbours"]) -> str:
     """Return the names of the installed methods with a capability, separated by commas."""
     return ", ".join(
         name

@@ -40,11 +40,17 @@ class LabelExplanation:
     labelled: list[list[int]]
 
 
-def checked_example(model: Method, X: Any, label: int) -> csr_matrix:
-    """Return X as CSR; raise InputError if it is not one row or there is no such label."""
+def checked_row(model: Method, X: Any) -> csr_matrix:
+    """Return X as CSR; raise InputError if it is not one row."""
     X = as_csr(checked_features(X, model.n_features_in_))
     if X.shape[0] != 1:
         raise InputError(f"X has {X.shape[0]} rows: pass one example")
+    return X
+
+
+def checked_example(model: Method, X: Any, label: int) -> csr_matrix:
+    """Return X as CSR; raise InputError if it is not one row or there is no such label."""
+    X = checked_row(model, X)
     if not 0 <= label < model.n_labels_:
         raise InputError(f"label {label}: the model has labels 0 to {model.n_labels_ - 1}")
     return X
@@ -81,6 +87,18 @@ def most_similar_rows(weights: csr_matrix, row: int, k: int) -> list[tuple[int, 
     cosines[row] = 0.0
     best = np.argsort(-cosines, kind="stable")[:k]
     return pairs(best[cosines[best] > 0], cosines[best][cosines[best] > 0])
+
+
+def nearest_vectors(vectors: np.ndarray, row: int, k: int) -> list[tuple[int, float]]:
+    """Return the k other rows of an array with the largest positive cosine to a row."""
+    vectors = np.asarray(vectors, np.float32)
+    lengths = np.linalg.norm(vectors, axis=1)
+    if lengths[row] == 0:
+        return []
+    cosines = vectors @ vectors[row] / np.maximum(lengths * lengths[row], 1e-12)
+    cosines[row] = -np.inf
+    order = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - 1)]
+    return [(int(each), float(cosines[each])) for each in order if cosines[each] > 0]
 
 
 def pairs(numbers: np.ndarray, weights: np.ndarray) -> list[tuple[int, float]]:

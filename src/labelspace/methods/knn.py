@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
+from labelspace._core.checks import all_within, expect
+from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr, with_columns
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.methods.base import Method
+from labelspace.methods.base import Method, Neighbour
+from labelspace.methods.explanation import checked_row, pairs
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.ranking import Ranking
 from labelspace.search.neighbours.bounded import BoundedNeighbours
@@ -54,6 +56,8 @@ class KNN(Method):
     """
 
     name: ClassVar[str] = "knn"
+    can_update: ClassVar[bool] = True
+    can_find_examples: ClassVar[bool] = True
     summary: ClassVar[str] = "cosine neighbours on the raw features vote for their labels"
 
     neighbours: int = integer(
@@ -85,25 +89,73 @@ class KNN(Method):
     seed: int = SEED
 
     def _fit(self, data: TrainingData) -> None:
-        self.neighbours_, self.Y_ = self._index(as_csr(data.X)), data.Y
-
-    def _index(self, X: csr_matrix) -> SparseNeighbours | BoundedNeighbours:
-        common, most = self.params_.max_document_frequency, self.params_.max_postings
-        if most is None:
-            return SparseNeighbours.of(X, common)
-        return BoundedNeighbours.of(X, most, common)
+        self.refit(as_csr(data.X), data.Y, None)
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
-        self.neighbours_, self.Y_ = self._index(X), Y
+        common, most = self.params_.max_document_frequency, self.params_.max_postings
+        self.neighbours_: SparseNeighbours | BoundedNeighbours
+        if most is None:
+            self.neighbours_ = SparseNeighbours.of(X, common)
+        else:
+            self.neighbours_ = BoundedNeighbours.of(X, most, common)
+        self.Y_ = Y
+        # Features that are left out now are left out of later examples too.
+        self.unused_ = np.zeros(0, np.int64)
+        if common is not None:
+            indexed = np.diff(self.neighbours_.postings.indptr) > 0
+            used = np.bincount(X.indices, minlength=X.shape[1]) > 0
+            self.unused_ = np.flatnonzero(used & ~indexed)
         return True
+
+    def _partial_fit(self, data: TrainingData) -> None:
+        X = unit_rows(as_csr(data.X))
+        if len(self.unused_):
+            is_used = np.ones(X.shape[1], np.bool_)
+            is_used[self.unused_] = False
+            X = csr_matrix(X.multiply(is_used))
+            X.eliminate_zeros()
+        self.neighbours_ = self.neighbours_.extended(X, scaled=True)
+        self.Y_ = vstack([with_columns(self.Y_, data.Y.shape[1]), data.Y], "csr")
+
+    def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
+        """Return the training examples with the largest cosine of their features.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, n_features)
+            One example.
+        k : int, default 5
+            Number of training examples, at most; those that share no feature are left out.
+
+        Returns
+        -------
+        list of Neighbour
+        """
+        self._check_fitted()
+        near, cosines = self.neighbours_.search(checked_row(self, X), min(k, self.Y_.shape[0]))
+        return [
+            Neighbour(row, cosine, self.Y_[row].indices.tolist())
+            for row, cosine in pairs(near[0], cosines[0])
+        ]
+
+    @property
+    def keeps_examples(self) -> bool:
+        return self.params_.max_document_frequency is None
+
+    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
+        return csr_matrix(self.neighbours_.postings.T), self.Y_
+
+    def label_features(self) -> csr_matrix:
+        return csr_matrix((self.neighbours_.postings @ self.Y_).T)
 
     def _predict(self, X: Features, k: int) -> Ranking:
         near = min(self.params_.neighbours, self.Y_.shape[0])
         return Ranking(*self.neighbours_.votes(as_csr(X), near, self.params_.power, self.Y_, k))
 
     def state(self) -> dict[str, np.ndarray]:
-        return {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}
+        arrays = {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}
+        return {**arrays, "unused": self.unused_} if len(self.unused_) else arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
@@ -112,6 +164,8 @@ class KNN(Method):
             self.neighbours_ = SparseNeighbours.restore(arrays, sizes)
         else:
             self.neighbours_ = BoundedNeighbours.restore(arrays, sizes, most)
+        self.unused_ = arrays.get("unused", np.zeros(0, np.int64))
+        expect(all_within(self.unused_, 0, self.n_features_in_), "the unused features do not fit")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

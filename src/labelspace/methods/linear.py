@@ -11,9 +11,10 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import OFFSETS, are_numbers, expect
 from labelspace._core.sparse import as_csr, checked_features, unit_rows
 from labelspace._core.threads import cores
-from labelspace.classifiers.naive_bayes import Shortlister
+from labelspace.classifiers.naive_bayes import Shortlister, likeliest_examples
 from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker, candidate_matrix
 from labelspace.components.calibration import CALIBRATION_K, Calibration
+from labelspace.components.examples import Examples, check_kept, due_for_fit, restored_counts
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -28,6 +29,7 @@ from labelspace.methods.explanation import (
 )
 from labelspace.methods.parameters import (
     AUTO,
+    KEEP_EXAMPLES,
     METRIC,
     PRUNE,
     SEED,
@@ -100,6 +102,8 @@ class Linear(Method):
     can_explain: ClassVar[bool] = True
     summary: ClassVar[str] = "one-vs-all linear classifiers, hard negatives where labels are many"
     can_rerank: ClassVar[bool] = True
+    can_update: ClassVar[bool] = True
+    can_refit_grown: ClassVar[bool] = True
     can_compare_labels: ClassVar[bool] = True
 
     loss: str = choice(
@@ -132,7 +136,10 @@ class Linear(Method):
         VALIDATION, help="Share of the training examples to hold out for calibration."
     )
     metric: str = METRIC
+    keep_examples: bool = KEEP_EXAMPLES
     seed: int = SEED
+
+    examples_: Examples | None
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
@@ -155,6 +162,7 @@ class Linear(Method):
         if hold_out.refits:
             blocks = kept_blocks(data.callbacks, "all", data.identity)
             self._fit_weights(X, Y, data.callbacks, blocks)
+        self.examples_ = Examples.of(X, Y) if self.params_.keep_examples else None
 
     def _fit_weights(
         self,
@@ -169,22 +177,52 @@ class Linear(Method):
             self.shortlister_ = Shortlister.fit(unit_rows(X), Y)
             listed, _ = self.shortlister_.search(X, min(self.params_.shortlist, Y.shape[1]))
             candidates = candidate_matrix(listed, Y.shape[1])
+        self.fitted_counts_ = np.bincount(Y.indices, minlength=Y.shape[1])
         self.ranker_ = LinearRanker.fit(
             *(X, Y, candidates),
-            loss="logistic" if self.params_.loss == "logistic" else "squared_hinge",
-            C=self.params_.C,
-            prune=self.params_.prune, tolerance=self.params_.tolerance,
-            passes=self.params_.passes, seed=self.params_.seed,
+            **self._descent(),
             progress=progress_reporter(
-                callbacks, "classifiers", int(np.count_nonzero(Y.getnnz(axis=0)))
+                callbacks, "classifiers", int(np.count_nonzero(self.fitted_counts_))
             ),
             blocks=blocks,
-        )  # fmt: skip
+        )
+
+    def _descent(self) -> dict[str, Any]:
+        """Return the settings of the descent by which a classifier is fitted."""
+        names = ("loss", "C", "prune", "tolerance", "passes", "seed")
+        return {name: getattr(self.params_, name) for name in names}
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
         self._fit_weights(X, Y)
         return True
+
+    def _check_updatable(self) -> None:
+        check_kept(self.examples_, self.name)
+
+    def _partial_fit(self, data: TrainingData) -> None:
+        assert self.examples_ is not None
+        self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
+        self.refit_grown(self.examples_.X, self.examples_.Y)
+
+    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+        """Fit classifiers again whose labels have a quarter more examples, as `Method` defines.
+
+        With hard negatives, those of a label are the examples that naive Bayes scores highest.
+        """
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        fitted = np.zeros_like(counts)
+        fitted[: len(self.fitted_counts_)] = self.fitted_counts_
+        labels, candidates = due_for_fit(counts, fitted), None
+        if self.params_.negatives == "hard":
+            X = unit_rows(X)
+            if len(labels):
+                candidates = likeliest_examples(X, Y, labels, self.params_.shortlist)
+            if self.shortlister_ is not None:
+                self.shortlister_ = self.shortlister_.updated(X, Y, labels)
+        self.ranker_ = self.ranker_.refitted(X, Y, labels, candidates, **self._descent())
+        fitted[labels] = counts[labels]
+        self.fitted_counts_, self.n_labels_ = fitted, Y.shape[1]
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> None:
         """Fit c and the calibration on a hold-out."""
@@ -269,9 +307,12 @@ class Linear(Method):
         changes, similar = score_changes(X, score, k), self.similar_labels(label, k)
         return LabelExplanation(label, changes, similar, [], [])
 
+    def label_features(self) -> csr_matrix:
+        return self.ranker_.weights[:, :-1]
+
     def similar_labels(self, label: int, k: int) -> list[tuple[int, float]]:
         """Return the labels whose weights have the largest cosine to the label's."""
-        return most_similar_rows(self.ranker_.weights[:, :-1], label, k)
+        return most_similar_rows(self.label_features(), label, k)
 
     def metadata(self) -> dict[str, Any]:
         weights = self.ranker_.weights
@@ -283,7 +324,9 @@ class Linear(Method):
     def state(self) -> dict[str, np.ndarray]:
         listed = {} if self.shortlister_ is None else self.shortlister_.state()
         numbers = np.array([self.shortlist_weight_, *self.calibration_.state()])
-        return {**self.ranker_.state(), **listed, "numbers": numbers}
+        kept = {} if self.examples_ is None else self.examples_.state()
+        counts = {"fitted_counts": self.fitted_counts_}
+        return {**self.ranker_.state(), **listed, **kept, **counts, "numbers": numbers}
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         sizes = self.n_labels_, self.n_features_in_
@@ -292,6 +335,8 @@ class Linear(Method):
         expect(are_numbers(arrays["numbers"], 3), "the calibration is not three numbers")
         self.shortlist_weight_ = float(arrays["numbers"][0])
         self.calibration_ = Calibration.restore(arrays["numbers"][1:])
+        self.examples_ = Examples.restore(arrays, self.n_features_in_, self.n_labels_)
+        self.fitted_counts_ = restored_counts(arrays, self.n_labels_)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -305,6 +350,8 @@ class Linear(Method):
             + 16 * shape.feature_nnz,
             "dense vectors of each thread": (12 * shape.features + 24 * shape.points) * cores(),
         }
+        if params["keep_examples"]:
+            needs["kept examples"] = shape.data_bytes
         if kind == "all":  # to score all labels, weights are also stored by feature
             by_feature = 8.0 * shape.labels * per_label
             if per_label >= DENSE * shape.features:

@@ -306,6 +306,9 @@ NEIGHBOUR_RECALL: Any = number(
 PRUNE: Any = number(
     "Weights below this absolute value are set to zero.", default=0.1, group="usual", low=0.0
 )
+KEEP_EXAMPLES: Any = flag(
+    "Store the training examples in the model, so that it can be updated.", default=False
+)
 PATIENCE: Any = integer(
     "Epochs without a better validation score after which training stops.", default=2, low=1
 )

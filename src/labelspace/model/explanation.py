@@ -10,6 +10,7 @@ import numpy as np
 
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, ParameterError
+from labelspace.methods.base import Neighbour
 from labelspace.model.label_lookup import LabelLookup
 
 if TYPE_CHECKING:
@@ -21,21 +22,29 @@ RANKED = 100  # labels that are ranked to find the score of the explained one
 
 @dataclass(frozen=True)
 class NearExample:
-    """A training example that is close to the explained one.
+    """A training example that is close to another example.
 
     Attributes
     ----------
     row : int
-        Its row in the training data, counted from 1.
+        Its row in the training data, counted from 1; rows of updates follow those of training.
     cosine : float
-        Its cosine similarity with the explained example.
+        Its cosine similarity, by its features or in the space of the model.
     labels : list of str
         Its labels.
+    id : str or None
+        Its id; None if the training data had none, or the method does not keep them.
     """
 
     row: int
     cosine: float
     labels: list[str]
+    id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The id, or the number of the row."""
+        return f"row {self.row}" if self.id is None else self.id
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         score = "not among the best 100" if self.score is None else f"score {self.score:.3f}"
-        near = [
-            (f"row {each.row}: {', '.join(each.labels)}", each.cosine) for each in self.examples
-        ]
+        near = [(f"{each.name}: {', '.join(each.labels)}", each.cosine) for each in self.examples]
         parts = (("feature", "contribution", self.features),
                  ("similar label", "cosine", self.labels),
                  ("training example", "cosine", near))  # fmt: skip
@@ -108,17 +115,31 @@ def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanati
 
 def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Explanation:
     labels, features = tagger.names(), tagger.pipeline.feature_names()
-    examples = zip(found.examples, found.labelled, strict=True)
+    near = [
+        Neighbour(row, cosine, carried)
+        for (row, cosine), carried in zip(found.examples, found.labelled, strict=True)
+    ]
     return Explanation(
         labels[found.label],
         score,
         [(features[number], weight) for number, weight in found.features],
         [(labels[number], cosine) for number, cosine in found.labels],
-        [
-            NearExample(row + 1, cosine, [labels[number] for number in carried])
-            for (row, cosine), carried in examples
-        ],
+        near_examples(tagger, near),
     )
+
+
+def near_examples(tagger: Tagger, near: list[Neighbour]) -> list[NearExample]:
+    """Return training examples with names for the numbers of their labels, and their ids."""
+    labels, ids = tagger.names(), tagger.example_ids
+    return [
+        NearExample(
+            each.row + 1,
+            each.similarity,
+            [labels[number] for number in each.labels],
+            ids[each.row] if ids is not None and each.row < len(ids) else None,
+        )
+        for each in near
+    ]
 
 
 def _number(label: str, tagger: Tagger) -> int:

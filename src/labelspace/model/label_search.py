@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from labelspace._core.suggest import nearest
 from labelspace.errors import ParameterError
+from labelspace.methods.explanation import nearest_vectors
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
-    from labelspace.methods.base import Method
     from labelspace.model.tagger import Tagger
 
 _MARKS = re.compile(r"[\W_]+")
@@ -154,19 +152,8 @@ def similar_labels(tagger: Tagger, label: int, k: int) -> list[tuple[int, float]
         if method.can_compare_labels:
             return method.similar_labels(label, k)
         if method.has_space:
-            return _nearest_vectors(method, label, k)
+            return nearest_vectors(method.label_vectors_, label, k)
     return []
-
-
-def _nearest_vectors(method: Method, label: int, k: int) -> list[tuple[int, float]]:
-    vectors = np.asarray(method.label_vectors_, np.float32)
-    lengths = np.linalg.norm(vectors, axis=1)
-    if lengths[label] == 0:
-        return []
-    cosines = vectors @ vectors[label] / np.maximum(lengths * lengths[label], 1e-12)
-    cosines[label] = -np.inf
-    order = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - 1)]
-    return [(int(each), float(cosines[each])) for each in order if cosines[each] > 0]
 
 
 def _forms(tagger: Tagger) -> Iterator[tuple[int, str, bool]]:

@@ -21,6 +21,7 @@ from labelspace.data.options import LabelSource
 from labelspace.data.taxonomy import joined
 
 if TYPE_CHECKING:
+    from labelspace.methods.base import Method
     from labelspace.model.tagger import Tagger
 
 Source = frames.Source | Dataset  # a file, a table in memory, or a Dataset
@@ -130,3 +131,10 @@ def texts_or_table(given: Any) -> tuple[Any, bool]:
     items = iter(given)
     first = list(islice(items, 1))
     return chain(first, items), bool(first) and isinstance(first[0], Mapping)
+
+
+def kept_ids(method: Method, dataset: Dataset) -> list[str] | None:
+    """Return the ids of examples where the method finds near ones; None if they have none."""
+    if dataset.ids is None or not method.can_find_examples:
+        return None
+    return [str(each) for each in dataset.ids]

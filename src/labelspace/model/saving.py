@@ -70,6 +70,8 @@ def save_tagger(tagger: Tagger, directory: str | Path) -> None:
         documents["taxonomy"] = list(tagger.taxonomy.pairs())
     if tagger.label_texts is not None:
         documents["label_texts"] = tagger.label_texts.to_json()
+    if tagger.example_ids is not None:
+        documents["examples"] = tagger.example_ids
     if tagger.history is not None:
         documents["history"] = tagger.history
     store.save(store.Bundle(header, arrays, documents), directory)
@@ -114,6 +116,9 @@ def _restored(
     texts = bundle.documents.get("label_texts")
     texts = None if texts is None else LabelTexts.from_json(texts, names)
     columns = Columns.from_json(bundle.header.get("columns", {}))  # absent from older models
+    ids = bundle.documents.get("examples")
+    listed = ids is None or (isinstance(ids, list) and all(isinstance(each, str) for each in ids))
+    expect(listed, "examples.json is not a list of ids")
     tagger = cls(
         pipeline,
         method,
@@ -123,6 +128,7 @@ def _restored(
         label_texts=texts,
         metadata=metadata,
         columns=columns,
+        example_ids=ids,
     )
     tagger.history = bundle.documents.get("history")
     return tagger

@@ -18,9 +18,10 @@ from labelspace.features.pipeline import FeaturePipeline
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.descriptions import methods_with
+from labelspace.methods.parameters import checked_count
 from labelspace.metrics import thresholds
 from labelspace.model.evaluation import check_labels, evaluate_model
-from labelspace.model.explanation import Explanation, explain
+from labelspace.model.explanation import Explanation, NearExample, explain, near_examples
 from labelspace.model.label_lookup import LabelList
 from labelspace.model.label_search import FoundLabel, LabelSearch
 from labelspace.model.prediction import predict_file
@@ -64,6 +65,8 @@ class Tagger:
         Statistics of the training data, training time, threshold: as in `model.json`.
     columns : Columns, optional
         The columns of the training data. Methods that read data use them by default.
+    example_ids : sequence of str, optional
+        The id of each training example, if the method finds near ones.
 
     Attributes
     ----------
@@ -95,6 +98,7 @@ class Tagger:
         label_texts: LabelTexts | None = None,
         metadata: dict[str, Any] | None = None,
         columns: Columns | None = None,
+        example_ids: Sequence[str] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.method = method
@@ -104,6 +108,7 @@ class Tagger:
         self.label_texts = label_texts
         self.metadata = metadata or {}
         self.columns = columns or Columns()
+        self.example_ids = None if example_ids is None else list(example_ids)
         self.history: dict[str, Any] | None = None
         self._derived: tuple[Any, dict[Any, Any]] = ((None, None, None), {})
 
@@ -714,13 +719,57 @@ class Tagger:
                 f"explain is not supported by {self.method.name}; methods that support it: "
                 f"{methods_with('explain')}"
             )
+        return explain(self, self._row_of(example, "explain"), label, k)
+
+    def neighbours(self, example: str | Dataset | Features, k: int = 5) -> list[NearExample]:
+        """Return the training examples that are nearest to an example.
+
+        Parameters
+        ----------
+        example : str, Dataset of one example, or its row of features
+            The example.
+        k : int, default 5
+            Number of training examples, at most.
+
+        Returns
+        -------
+        list of NearExample
+            The nearest first.
+
+        Raises
+        ------
+        UnsupportedError
+            If the method keeps no training examples: fusion, knn and dxml do.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [
+        ...     {"id": "a", "text": "ripe apple", "labels": ["fruit"]},
+        ...     {"id": "b", "text": "steel hammer", "labels": ["tool"]},
+        ... ]
+        >>> tagger = ls.train(rows, method="knn")
+        >>> [(near.id, near.labels) for near in tagger.neighbours("a ripe apple")]
+        [('a', ['fruit'])]
+        """
+        if not self.method.can_find_examples:
+            raise UnsupportedError(
+                f"{self.method.name} keeps no training examples; methods that find near ones: "
+                f"{methods_with('neighbours')}"
+            )
+        row = self._row_of(example, "compare")
+        if row.shape[0] != 1:
+            raise InputError(f"{row.shape[0]} examples were given: pass one at a time")
+        return near_examples(self, self.method.nearest_examples(row, checked_count("k", k)))
+
+    def _row_of(self, example: str | Dataset | Features, purpose: str) -> Features:
+        """Return the features of an example; raise InputError for a text without known words."""
         if isinstance(example, str):
-            example = self.pipeline.transform_texts([example])
-            if not example.nnz:
-                raise InputError("no known word in this text: there is nothing to explain")
-        elif isinstance(example, Dataset):
-            example = self.pipeline.transform(example)
-        return explain(self, example, label, k)
+            row = self.pipeline.transform_texts([example])
+            if not row.nnz:
+                raise InputError(f"no known word in this text: there is nothing to {purpose}")
+            return row
+        return self.pipeline.transform(example) if isinstance(example, Dataset) else example
 
     def update(
         self,

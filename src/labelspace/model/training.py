@@ -26,6 +26,7 @@ from labelspace.metrics import thresholds
 from labelspace.model.memory import needed_bytes, refuse_if_too_large
 from labelspace.model.reading import (
     Source,
+    kept_ids,
     label_text_figures,
     with_labels_first,
     with_labels_to,
@@ -289,6 +290,7 @@ def _fitted_tagger(
         taxonomy=taxonomy,
         label_texts=dataset.label_texts,
         metadata=metadata,
+        example_ids=kept_ids(model, dataset),
     )
 
 

@@ -17,7 +17,7 @@ from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.descriptions import methods_with
 from labelspace.model.memory import refuse_if_too_large
-from labelspace.model.reading import label_text_figures, read_labelled, with_labels_first
+from labelspace.model.reading import kept_ids, label_text_figures, read_labelled, with_labels_first
 
 if TYPE_CHECKING:
     from labelspace.data.columns import Columns
@@ -62,6 +62,11 @@ def update_tagger(
         "seconds": round(time.monotonic() - start, 3),
     }
     tagger.metadata["updates"] = [*tagger.metadata.get("updates", []), done]
+    if tagger.example_ids is not None:
+        # Rows of an update without ids have their numbers.
+        first = len(tagger.example_ids) + 1
+        more = kept_ids(tagger.method, dataset) or map(str, range(first, first + len(dataset)))
+        tagger.example_ids = [*tagger.example_ids, *more]
     tagger.label_names = dataset.names()
     tagger.label_texts = dataset.label_texts
     if tagger.label_texts is not None:

@@ -14,7 +14,8 @@ from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
 from labelspace.methods.fusion import method as fusion
 from labelspace.methods.fusion.float16 import as_float32
-from labelspace.methods.fusion.method import Fusion, _members_memory, _stored
+from labelspace.methods.fusion.members import stored_arrays
+from labelspace.methods.fusion.method import Fusion, _members_memory
 from labelspace.methods.fusion.plan import Member, plan_members
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.knn import KNN
@@ -290,7 +291,7 @@ def test_a_member_that_reranks_scores_the_candidates_of_the_others_alone(monkeyp
     hard = {"negatives": "hard", "shortlist": 8}
     tree, linear = Member("hierarchicalxc", {"ensemble": 1}), Member("linear", hard, reranks=True)
     model = fusion_of(monkeypatch, tree, Member("knn", {}), linear).fit(X, Y)
-    by_tree, by_knn, by_linear = model._rankings(X)
+    by_tree, by_knn, by_linear = model.rankings(X)
     for row in range(len(by_linear)):
         named = {*by_tree.labels[row], *by_knn.labels[row]} - {-1}
         own = [label for label in by_linear.labels[row] if label >= 0]
@@ -377,7 +378,7 @@ def test_points_of_a_hyperbolic_member_stay_within_the_ball():
     member = Hyperbolic(**small).fit(X, Y)
     rim = np.float32(1 - 1e-5) * unit_array(member.points_[0])
     member.points_[0][:] = rim
-    stored = as_float32(_stored(member))
+    stored = as_float32(stored_arrays(member))
     np.testing.assert_array_equal(stored["0.points"], rim)
     assert (np.linalg.norm(stored["0.points"].astype(np.float64), axis=1) < 1).all()
 

@@ -153,7 +153,7 @@ def test_examples_of_a_classifier_are_those_that_reach_its_parent():
         ]
     )
     assert np.array_equal(reach.toarray(), expected)
-    tasks = edge_tasks(reach, tree, 3, len(tree))
+    tasks = edge_tasks(reach, tree, np.arange(3, len(tree)))
     for task, node in enumerate(range(3, len(tree))):
         rows = tasks.rows[tasks.indptr[task] : tasks.indptr[task + 1]]
         positive = tasks.positive[tasks.indptr[task] : tasks.indptr[task + 1]]

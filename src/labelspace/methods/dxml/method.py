@@ -29,13 +29,14 @@ from labelspace.errors import ParameterError
 from labelspace.labels.cooccurrence import MEASURES
 from labelspace.labels.deepwalk import deepwalk_bytes
 from labelspace.labels.propensity import LabelCounts
-from labelspace.methods.base import Method
+from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.dxml.defaults import resolve
 from labelspace.methods.dxml.objective import BatchObjective, FixedExamples
 from labelspace.methods.dxml.presets import PAPER
 from labelspace.methods.dxml.targets import graph_vectors
 from labelspace.methods.dxml.update import update
-from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voters
+from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voter_rows, voters
+from labelspace.methods.explanation import checked_row
 from labelspace.methods.parameters import (
     ADAM_LR,
     AUTO,
@@ -122,6 +123,7 @@ class DXML(Method):
     has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
     can_update: ClassVar[bool] = True
+    can_find_examples: ClassVar[bool] = True
 
     dim: int | Auto = integer(
         "Dimension of the space.",
@@ -353,6 +355,7 @@ class DXML(Method):
         params = self.params_
         if (params.search, params.clusters, params.probes) == (AUTO, AUTO, AUTO):
             check_search(data.X.shape[0], params.reduced_dim or params.dim)
+        labelled = voter_rows(data.Y)
         hold_out = HoldOut.of(voters(data), params.validation, params.seed)
         X, Y, held = hold_out.X, hold_out.Y, hold_out.valid
         self.graph_vectors_ = None
@@ -412,6 +415,8 @@ class DXML(Method):
         if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
             examples = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
         self.vote_ = self._indexed(*examples, vote_params, queries)
+        voting = np.concatenate([hold_out.train_rows, hold_out.held_rows])
+        self.vote_.rows, self.vote_.n_seen = labelled[voting], data.Y.shape[0]
 
     def trainable(self, encoder: Encoder) -> Encoder:
         """Return the encoder with an input layer that moves by the rule of the optimiser."""
@@ -512,6 +517,14 @@ class DXML(Method):
         `partial_fit` or loading. Labels without examples have zeros.
         """
         return self.vote_.centroids
+
+    def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
+        """Return the training examples with labels that are nearest in the learned space.
+
+        The similarity is the mean of the cosines over the learners; the rest is as in `Method`.
+        """
+        self._check_fitted()
+        return self.vote_.nearest(self.points(checked_row(self, X)), k)
 
     def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
         """Train on further examples, which may have new labels, and let them vote.

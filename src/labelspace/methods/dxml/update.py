@@ -13,10 +13,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.dense import unit_array
-from labelspace._core.sparse import as_csr
+from labelspace._core.sparse import as_csr, with_columns
 from labelspace.components.training_data import TrainingData
 from labelspace.methods.dxml.objective import FixedExamples
-from labelspace.methods.dxml.voting import with_columns
 
 if TYPE_CHECKING:
     from labelspace.methods.dxml.method import DXML
@@ -35,7 +34,7 @@ def update(model: DXML, data: TrainingData) -> None:
         fixed = FixedExamples(points, with_columns(model.vote_.Y, Y.shape[1]))
         model.encoders_ = [model.trainable(encoder.trainable()) for encoder in model.encoders_]
         model.train(data, X, Y, model.params_.update_epochs, fixed=fixed)
-    model.vote_ = model.vote_.extended(model.points(X), X, Y)
+    model.vote_ = model.vote_.extended(model.points(X), X, Y, labelled, data.Y.shape[0])
 
 
 def with_new_labels(

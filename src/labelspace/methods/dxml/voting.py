@@ -16,12 +16,13 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import all_within, are_numbers, expect, kept_count
 from labelspace._core.dense import unit_array
-from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
+from labelspace._core.sparse import as_csr, pack_csr, unpack_csr, with_columns
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
 from labelspace.components.training_data import TrainingData
 from labelspace.labels.propensity import LabelCounts
+from labelspace.methods.base import Neighbour
 from labelspace.metrics.ranking import measure
 from labelspace.ranking import Ranking
 from labelspace.search.exact import ExactIndex
@@ -73,6 +74,13 @@ class NeighbourVote:
     params : VoteParameters
     raw : SparseNeighbours, optional
         Search by raw features; None if these do not vote.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (examples,)
+        The row of the training data that each example is; examples without labels do not vote.
+    n_seen : int
+        Rows of the training data and of all updates.
     """
 
     def __init__(
@@ -83,6 +91,7 @@ class NeighbourVote:
         raw: SparseNeighbours | None = None,
     ) -> None:
         self.indexes, self.Y, self.params, self.raw = list(indexes), Y, params, raw
+        self.rows, self.n_seen = np.arange(Y.shape[0]), Y.shape[0]
 
     @classmethod
     def exact(
@@ -142,6 +151,24 @@ class NeighbourVote:
             labels, shares = self.votes(*self.search(queries, X, params.neighbours), params, k)
         return Ranking(labels, params.calibration(labels, shares))
 
+    def nearest(self, queries: Sequence[np.ndarray], k: int) -> list[Neighbour]:
+        """Return the k examples nearest to one query, by their mean cosine over the learners."""
+        found, _ = self.search(queries, None, k)
+        near = np.unique(found[found >= 0])
+        products = [
+            index.vectors[near] @ query[0]
+            for index, query in zip(self.indexes, queries, strict=True)
+        ]
+        cosines = np.mean(products, axis=0)
+        return [
+            Neighbour(
+                int(self.rows[near[place]]),
+                float(cosines[place]),
+                self.Y[near[place]].indices.tolist(),
+            )
+            for place in np.argsort(-cosines, kind="stable")[:k]
+        ]
+
     def rank_own(self, rows: np.ndarray, k: int) -> Ranking:
         """Return the k best labels of the examples of these rows, which do not vote themselves."""
         near, similarity = self.search(
@@ -193,15 +220,28 @@ class NeighbourVote:
         labels, shares = self.votes(*found, best, CALIBRATION_K)
         return replace(best, calibration=Calibration.fit(labels, shares, Y, VOTE_EPS))
 
-    def extended(self, points: Sequence[np.ndarray], X: csr_matrix, Y: csr_matrix) -> NeighbourVote:
-        """Return a vote with further examples appended; Y may have more labels."""
+    def extended(
+        self,
+        points: Sequence[np.ndarray],
+        X: csr_matrix,
+        Y: csr_matrix,
+        rows: np.ndarray,
+        n_seen: int,
+    ) -> NeighbourVote:
+        """Return a vote with further examples appended; Y may have more labels.
+
+        They are the given rows of an update with `n_seen` rows.
+        """
         indexes = [
             extend_neighbours(index, np.vstack([index.vectors, rows]))
             for index, rows in zip(self.indexes, points, strict=True)
         ]
         raw = None if self.raw is None else self.raw.extended(X)
         labels = vstack([with_columns(self.Y, Y.shape[1]), Y], "csr")
-        return NeighbourVote(indexes, labels, self.params, raw)
+        vote = NeighbourVote(indexes, labels, self.params, raw)
+        vote.rows = np.concatenate([self.rows, self.n_seen + rows])
+        vote.n_seen = self.n_seen + n_seen
+        return vote
 
     @cached_property
     def centroids(self) -> np.ndarray:
@@ -226,6 +266,7 @@ class NeighbourVote:
         params = self.params
         numbers = [params.neighbours, params.power, params.raw_weight, *params.calibration.state()]
         arrays = {**pack_csr("Y", self.Y), "vote": np.array(numbers)}
+        arrays |= {"rows": self.rows, "n_seen": np.array([self.n_seen])}
         if self.raw is not None:
             arrays |= self.raw.state()
         for learner, index in enumerate(self.indexes):
@@ -259,17 +300,23 @@ class NeighbourVote:
             points = own["points"]
             expect(are_numbers(points, n_examples, dim), "the points do not fit the examples")
             indexes.append(restore_neighbours(points, with_prefix("index.", own)))
-        return cls(indexes, Y, params, raw)
+        vote = cls(indexes, Y, params, raw)
+        if "rows" in arrays:  # absent from older models
+            vote.rows, vote.n_seen = arrays["rows"], kept_count(arrays, "n_seen")
+        fits = vote.rows.shape == (n_examples,) and all_within(vote.rows, 0, vote.n_seen)
+        expect(fits, "the rows of the voters do not fit")
+        return vote
 
 
-def with_columns(Y: csr_matrix, n_labels: int) -> csr_matrix:
-    """Return Y with `n_labels` columns; the arrays are shared."""
-    return csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))
+def voter_rows(Y: csr_matrix) -> np.ndarray:
+    """Return the rows that can vote: those with labels, or all if there are none."""
+    labelled = np.flatnonzero(np.diff(Y.indptr))
+    return labelled if len(labelled) else np.arange(Y.shape[0])
 
 
 def voters(data: TrainingData) -> TrainingData:
     """Return the data without examples that have no labels, which cannot vote."""
-    labelled = np.flatnonzero(np.diff(data.Y.indptr))
-    if not 0 < len(labelled) < data.Y.shape[0]:
+    labelled = voter_rows(data.Y)
+    if len(labelled) == data.Y.shape[0]:
         return data
     return replace(data, X=as_csr(data.X)[labelled], Y=data.Y[labelled])

@@ -17,21 +17,35 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import expect
-from labelspace._core.sparse import as_csr, digest
+from labelspace._core.checks import all_within, expect
+from labelspace._core.sparse import as_csr, checked_features, digest
 from labelspace.components.calibration import log_odds
+from labelspace.components.examples import Examples
 from labelspace.components.holdout import HoldOut, held_out_share
 from labelspace.components.near_duplicates import group_sizes
 from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
-from labelspace.errors import ParameterError
-from labelspace.methods.base import Method
-from labelspace.methods.explanation import LabelExplanation, checked_example, score_changes
+from labelspace.errors import ParameterError, UnsupportedError
+from labelspace.methods.base import Method, Neighbour
+from labelspace.methods.explanation import (
+    LabelExplanation,
+    checked_example,
+    nearest_vectors,
+    score_changes,
+)
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.float16 import as_float32, to_float16
+from labelspace.methods.fusion.members import (
+    arrays_of_member,
+    fitted_arrays,
+    member_of_arrays,
+    stored_arrays,
+)
 from labelspace.methods.fusion.plan import FEW_EXAMPLES, Member, candidate_plans
+from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
+from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
 from labelspace.methods.parameters import (
     AUTO,
     SEED,
@@ -72,6 +86,11 @@ class Fusion(Method):
     plan_ : list of Member
         Method and parameters of each.
     combiner_ : Combiner
+    examples_ : Examples or None
+        The training examples, where a member needs them for updates and none keeps them.
+    row_order_ : ndarray
+        Rows of the training data in the order in which `nearest_examples` of a member counts them;
+        empty if that is the order of the training data.
 
     References
     ----------
@@ -91,6 +110,10 @@ class Fusion(Method):
 
     name: ClassVar[str] = "fusion"
     can_explain: ClassVar[bool] = True
+    can_update: ClassVar[bool] = True
+    can_find_examples: ClassVar[bool] = True
+    can_compare_labels: ClassVar[bool] = True
+    has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "linear classifiers, neighbours and an embedding, combined by stacking"
 
     members: str = text(
@@ -129,6 +152,10 @@ class Fusion(Method):
         "Number of copies of each member, each with its own seed.", default=1, group="usual", low=1
     )
     seed: int = SEED
+
+    examples_: Examples | None
+    row_order_: np.ndarray
+    _weight_space: WeightSpace | None = None
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -178,7 +205,7 @@ class Fusion(Method):
         X, Y, held_rows = as_csr(data.X), data.Y, hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
         self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, Shape.of(X, Y))
-        rankings = self._rankings(held[0])
+        rankings = self.rankings(held[0])
         sample_weight = 1.0 / group_sizes(held[0])  # near duplicates count as one example
         given = held[1], hold_out.Y, sample_weight
         self.combiner_ = precise = Combiner.fit(rankings, *given)
@@ -191,8 +218,24 @@ class Fusion(Method):
         for fitted, member in zip(self.members_, self.plan_, strict=True):
             if member.reranks:
                 fitted.drop_candidate_search()
-            # Rounded to 16 bits now, so that the model predicts the same after it is loaded.
-            fitted.load_state(as_float32(_stored(fitted)))
+        self.examples_ = examples_to_keep(self.members_, X, Y)
+        self.row_order_ = np.zeros(0, np.int64)
+        finding = self._finding()
+        if len(held_rows) and finding is not None and finding.name not in QUICK_TO_REFIT:
+            self.row_order_ = np.concatenate([hold_out.train_rows, held_rows])
+        self.round_members()
+
+    def round_members(self) -> None:
+        """Round the members to 16 bits, so that the model predicts the same after it is loaded."""
+        for fitted in self.members_:
+            fitted.load_state(as_float32(stored_arrays(fitted)))
+        self._weight_space = None
+
+    def _check_updatable(self) -> None:
+        check_updatable(self)
+
+    def _partial_fit(self, data: TrainingData) -> None:
+        update(self, data)
 
     def _fit_members(
         self,
@@ -244,8 +287,8 @@ class Fusion(Method):
 
     def _refits_in_time(self, member: Member, n_examples: int) -> bool:
         """Return whether the member is fitted from scratch a second time, and not updated."""
-        refits = _refits_on_all(member.method, n_examples)
-        return refits and not method_class(member.method).can_update
+        cls = method_class(member.method)
+        return _refits_on_all(member.method, n_examples) and cls.refit is not Method.refit
 
     def _fit_in_parallel(
         self,
@@ -302,31 +345,35 @@ class Fusion(Method):
         """Fit members to the held-out examples too, now that the combination is fitted."""
         for member in self.members_:
             refits = _refits_on_all(member.name, X.shape[0])
-            if member.can_update and (refits or member.name in QUICK_TO_UPDATE):
+            if refits and member.refit(X, Y, taxonomy):
+                continue
+            in_time = refits or member.name in QUICK_TO_UPDATE
+            if in_time and member.can_update and not member.can_refit_grown:
                 member.partial_fit(X[held_rows], Y[held_rows])
-            elif refits:
-                member.refit(X, Y, taxonomy)
 
-    def _rankings(self, X: csr_matrix) -> list[Ranking]:
-        """Return the ranking of each member."""
+    def rankings(self, X: csr_matrix) -> list[Ranking]:
+        """Return the ranking of each member; a member that is not updated lacks new labels."""
         # `rank` instead of `predict`: checking one row again would take as long as ranking it.
         rankings: list[Ranking] = []
         for fitted, member in zip(self.members_, self.plan_, strict=True):
             if member.reranks:
-                rankings.append(fitted.rerank(X, listed_by_any(rankings)))
+                listed = listed_by_any(rankings)
+                if listed.max(initial=-1) >= fitted.n_labels_:
+                    listed = np.where(listed < fitted.n_labels_, listed, -1)
+                rankings.append(fitted.rerank(X, listed))
             else:
                 rankings.append(fitted.rank(X, min(self.params_.shortlist, fitted.n_labels_)))
         return rankings
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        return self.combiner_.rank(self._rankings(as_csr(X)), k)
+        return self.combiner_.rank(self.rankings(as_csr(X)), k)
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
-        """Return the features that raise the score of a label most, and the most similar labels.
+        """Return the features that raise a label's score most, similar labels and near examples.
 
         The weight of a feature is the log odds that the label loses without it, or a lower bound
-        where the label is then no candidate at all. Labels are compared by the first member that
-        can compare them. There are no training examples.
+        where the label is then no candidate at all. Labels and examples are those of
+        `similar_labels` and `nearest_examples`.
 
         Parameters
         ----------
@@ -335,11 +382,12 @@ class Fusion(Method):
         label : int
             Column of Y.
         k : int, default 5
-            Number of features and of labels.
+            Number of features, of labels and of examples.
 
         Returns
         -------
         LabelExplanation
+            Without examples if no member keeps any.
         """
         self._check_fitted()
         X = checked_example(self, X, label)
@@ -352,9 +400,97 @@ class Fusion(Method):
             bound = np.where(np.isfinite(last), last, 0.0)  # of a label that is no candidate
             return log_odds(np.where(is_label.any(axis=1), found, bound), EPS)
 
-        comparing = (member for member in self.members_ if member.can_compare_labels)
-        similar = next((member.similar_labels(label, k) for member in comparing), [])
-        return LabelExplanation(label, score_changes(X, odds, k), similar, [], [])
+        near = self.nearest_examples(X, k) if self._finding() is not None else []
+        return LabelExplanation(
+            label,
+            score_changes(X, odds, k),
+            self.similar_labels(label, k),
+            [(each.row, each.similarity) for each in near],
+            [each.labels for each in near],
+        )
+
+    def similar_labels(self, label: int, k: int) -> list[tuple[int, float]]:
+        """Return labels by the first member that compares them, else by `label_vectors_`."""
+        for member in self.members_:
+            if member.can_compare_labels and label < member.n_labels_:
+                return member.similar_labels(label, k)
+        try:
+            return nearest_vectors(self.label_vectors_, label, k)
+        except UnsupportedError:
+            return []
+
+    def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
+        """Return the training examples that the first member that keeps some finds.
+
+        By `knn` they are compared by their features, by `dxml` in its space.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (1, n_features)
+            One example.
+        k : int, default 5
+            Number of training examples, at most.
+
+        Returns
+        -------
+        list of Neighbour
+
+        Raises
+        ------
+        UnsupportedError
+            If no member keeps training examples.
+        """
+        self._check_fitted()
+        finding = self._finding()
+        if finding is None:
+            return super().nearest_examples(X, k)
+        order = self.row_order_
+        return [
+            each._replace(row=int(order[each.row])) if each.row < len(order) else each
+            for each in finding.nearest_examples(X, k)
+        ]
+
+    def _finding(self) -> Method | None:
+        """Return the first member that finds near training examples."""
+        return next((member for member in self.members_ if member.can_find_examples), None)
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Return the vectors of examples in the space of `label_vectors_`.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n, dim)
+        """
+        self._check_fitted()
+        X = as_csr(checked_features(X, self.n_features_in_))
+        member = member_with_space(self.members_)
+        return self._of_weights().embed(X) if member is None else member.embed(X)
+
+    @property
+    def label_vectors_(self) -> np.ndarray:
+        """The labels' vectors in the space of the first member that has one.
+
+        Else a truncated singular value decomposition of the weights of the linear classifiers,
+        computed at the first access after `fit`, `partial_fit` or loading.
+        """
+        member = member_with_space(self.members_)
+        vectors = self._of_weights().label_vectors if member is None else member.label_vectors_
+        return np.pad(vectors, ((0, self.n_labels_ - len(vectors)), (0, 0)))
+
+    @property
+    def space_geometry(self) -> str:
+        """The geometry of `label_vectors_`."""
+        member = member_with_space(self.members_)
+        return "euclidean" if member is None else member.space_geometry
+
+    def _of_weights(self) -> WeightSpace:
+        if self._weight_space is None:
+            self._weight_space = weight_space(self.members_, self.params_.seed)
+        return self._weight_space
 
     def metadata(self) -> dict[str, Any]:
         weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
@@ -368,21 +504,38 @@ class Fusion(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         documents = [
-            {"method": member.method, "reranks": member.reranks, **fitted.to_json()}
+            {
+                "method": member.method,
+                "reranks": member.reranks,
+                "labels": fitted.n_labels_,
+                **fitted.to_json(),
+            }
             for fitted, member in zip(self.members_, self.plan_, strict=True)
         ]
         written = json.dumps(documents).encode()
         arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
+        if self.examples_ is not None:
+            arrays |= to_float16(self.examples_.state())
+        if len(self.row_order_):
+            arrays |= to_float16({"row_order": self.row_order_})
         for place, fitted in enumerate(self.members_):
-            arrays |= prefixed(f"member.{place}.", _stored(fitted))
+            arrays |= prefixed(f"member.{place}.", stored_arrays(fitted))
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         documents = json.loads(bytes(arrays["members"]))
         self.combiner_ = Combiner.restore(arrays, len(documents), self.n_labels_)
         self.members_, self.plan_ = [], []
-        sizes = {"n_features": self.n_features_in_, "n_labels": self.n_labels_}
+        shared = {name: array for name, array in arrays.items() if not name.startswith("member.")}
+        shared = as_float32(shared)
+        self.examples_ = Examples.restore(shared, self.n_features_in_, self.n_labels_)
+        self.row_order_ = shared.get("row_order", np.zeros(0, np.int64))
+        expect(all_within(self.row_order_, 0, 2**62), "the order of the examples does not fit")
+        self._weight_space = None
         for place, document in enumerate(documents):
+            n_labels = document.get("labels", self.n_labels_)
+            expect(n_labels in range(1, self.n_labels_ + 1), "a member has too many labels")
+            sizes = {"n_features": self.n_features_in_, "n_labels": n_labels}
             name, reranks = document["method"], document["reranks"]
             expect(name != self.name, "a member of the fusion is a fusion")
             cls = method_class(name)
@@ -394,7 +547,9 @@ class Fusion(Method):
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         members = _members_memory(params["members"], shape)
+        kept = any(method_class(member["method"]).can_refit_grown for member in params["members"])
         return {
+            "kept examples": shape.data_bytes if kept else 0,
             "hold-out and its near duplicates": 4 * shape.data_bytes + 12 * shape.features,
             **{purpose: params["ensemble"] * size for purpose, size in members.items()},
         }
@@ -414,44 +569,3 @@ def _members_memory(members: Sequence[Mapping[str, Any]], shape: Shape) -> dict[
         of = method.memory(shape, method.resolve(given, shape))
         needs.update({f"{name}: {purpose}": size for purpose, size in of.items()})
     return dict(needs)
-
-
-def _stored(member: Method) -> dict[str, np.ndarray]:
-    """Return the state of a member as it is stored, in 16 bits where these suffice."""
-    return to_float16(member.state(), member.full_precision)
-
-
-def fitted_arrays(
-    member: Member,
-    X: csr_matrix,
-    Y: csr_matrix,
-    taxonomy: Taxonomy | None,
-    valid_X: csr_matrix | None = None,
-    valid_Y: csr_matrix | None = None,
-    history: bool = False,
-) -> dict[str, np.ndarray]:
-    """Fit a member and return its arrays: a task of an engine."""
-    valid = None if valid_X is None else (valid_X, valid_Y)
-    callbacks = [History()] if history else []
-    model = method_class(member.method)(**member.parameters)
-    return arrays_of_member(model.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
-
-
-def arrays_of_member(member: Method) -> dict[str, np.ndarray]:
-    """Return the state of a fitted member, with its parameters and its history as JSON."""
-    written = {"history": member.history_, **member.to_json()}
-    document = np.frombuffer(json.dumps(written).encode(), np.uint8)
-    return {**member.state(), "document": document}
-
-
-def member_of_arrays(method: str, arrays: Mapping[str, np.ndarray], **sizes: int) -> Method:
-    """Return the fitted member that `arrays_of_member` was given.
-
-    The sizes are `n_features` and `n_labels`.
-    """
-    state = dict(arrays)
-    document = json.loads(bytes(state.pop("document")))
-    member = method_class(method).restored(document, state, **sizes)
-    if document["history"] is not None:
-        member.history_ = document["history"]
-    return member

@@ -12,7 +12,7 @@ from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
-from labelspace.classifiers.tree_edges import CELLS_AT_A_TIME, train_edges
+from labelspace.classifiers.tree_edges import CELLS_AT_A_TIME, reached, train_edges
 from labelspace.classifiers.tree_networks import (
     NO_NETWORKS,
     Networks,
@@ -27,10 +27,11 @@ from labelspace.classifiers.tree_weights import (
     lay_out,
 )
 from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
+from labelspace.components.examples import Examples, check_kept, restored_counts
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.errors import ParameterError
+from labelspace.errors import ParameterError, UnsupportedError
 from labelspace.labels.clustering import JOINS, TREE_KINDS, TreeKind, build_tree
 from labelspace.labels.tree import LabelTree
 from labelspace.methods.base import Method
@@ -44,9 +45,11 @@ from labelspace.methods.hierarchicalxc.presets import (
     MEDIAMILL,
     PAPER,
 )
+from labelspace.methods.hierarchicalxc.update import update
 from labelspace.methods.parameters import (
     ADAM_LR,
     AUTO,
+    KEEP_EXAMPLES,
     PRUNE,
     SEED,
     VALIDATION,
@@ -116,6 +119,8 @@ class HierarchicalXC(Method):
 
     name: ClassVar[str] = "hierarchicalxc"
     has_label_trees: ClassVar[bool] = True
+    can_update: ClassVar[bool] = True
+    can_refit_grown: ClassVar[bool] = True
     summary: ClassVar[str] = "classifiers along a label tree, ranked by path probability"
 
     preset: str | None = preset(
@@ -227,7 +232,11 @@ class HierarchicalXC(Method):
         "with 0, scores are path probabilities.",
         auto="500 examples, at most a tenth",
     )
+    keep_examples: bool = KEEP_EXAMPLES
     seed: int = SEED
+
+    examples_: Examples | None
+    fitted_counts_: list[np.ndarray]
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -265,6 +274,23 @@ class HierarchicalXC(Method):
         if hold_out.refits:
             X, run = as_csr(data.X), (data.identity, "all")
             self._fit_trees(X, data.Y, data.taxonomy, data.callbacks, run)
+        keeps = self.params_.keep_examples
+        self.examples_ = Examples.of(as_csr(data.X), data.Y) if keeps else None
+
+    def _check_updatable(self) -> None:
+        if self.params_.node_hidden:
+            raise UnsupportedError(f"{self.name} with node_hidden cannot be updated: fit it again")
+        check_kept(self.examples_, self.name)
+
+    def _partial_fit(self, data: TrainingData) -> None:
+        assert self.examples_ is not None
+        self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
+        self.refit_grown(self.examples_.X, self.examples_.Y)
+
+    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+        """Add leaves for new labels and fit classifiers again that are due; see `update`."""
+        update(self, X, Y)
+        self.n_labels_ = Y.shape[1]
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._fit_trees(X, Y, taxonomy)
@@ -291,8 +317,9 @@ class HierarchicalXC(Method):
         inputs = self.inputs_(X)
         self.trees_: list[LabelTree] = []
         self.classifiers_: list[Classifiers] = []
+        self.fitted_counts_ = []
         for member in range(self.params_.ensemble):
-            seed = self.params_.seed + SEED_STEP * member
+            seed = self.seed_of(member)
             tree = build_tree(
                 self._kind_of(member, Y.shape[1]),
                 *(X, Y),
@@ -303,6 +330,7 @@ class HierarchicalXC(Method):
                 join=self.params_.join,
             )
             self.trees_.append(tree)
+            self.fitted_counts_.append(np.diff(reached(Y, tree).indptr).astype(np.int64))
             what = f"tree {member + 1} of {self.params_.ensemble}"
             progress = progress_reporter(callbacks, what, len(tree) - 1)
             loss = self._loss_of(member)
@@ -338,6 +366,15 @@ class HierarchicalXC(Method):
             )  # fmt: skip
             linear = lay_out(tree, weights)
         return Classifiers.of(tree, linear, networks)
+
+    def seed_of(self, member: int) -> int:
+        """Return the seed of a tree."""
+        return int(self.params_.seed + SEED_STEP * member)
+
+    def descent(self, member: int) -> dict[str, Any]:
+        """Return the settings by which the classifiers of a tree are fitted, but the seed."""
+        loss = self._loss_of(member)
+        return {"loss": loss, "C": self.params_.C[loss != "logistic"], "prune": self.params_.prune}
 
     def _kind_of(self, member: int, n_labels: int) -> TreeKind:
         """Return how the labels of a tree are clustered."""
@@ -399,9 +436,12 @@ class HierarchicalXC(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"line": self.calibration_.state(), **self.inputs_.arrays()}
-        for member, (tree, model) in enumerate(zip(self.trees_, self.classifiers_, strict=True)):
+        if self.examples_ is not None:
+            arrays |= self.examples_.state()
+        fitted = zip(self.trees_, self.classifiers_, self.fitted_counts_, strict=True)
+        for member, (tree, model, counts) in enumerate(fitted):
             weights = model.networks if self.params_.node_hidden else model.linear
-            parts = {**tree.arrays(), **weights._asdict()}
+            parts = {**tree.arrays(), **weights._asdict(), "fitted_counts": counts}
             arrays |= prefixed(f"{member}.", parts)
         return arrays
 
@@ -409,7 +449,8 @@ class HierarchicalXC(Method):
         self.calibration_ = Calibration.restore(arrays["line"], PATH_EPS)
         self.inputs_ = Inputs.restore(self.params_.inputs, arrays, self.n_features_in_)
         width = self.inputs_.width(self.n_features_in_)
-        self.trees_, self.classifiers_ = [], []
+        self.examples_ = Examples.restore(arrays, self.n_features_in_, self.n_labels_)
+        self.trees_, self.classifiers_, self.fitted_counts_ = [], [], []
         for member in range(self.params_.ensemble):
             parts = with_prefix(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
@@ -422,6 +463,7 @@ class HierarchicalXC(Method):
                 linear = EdgeWeights(*(parts[part] for part in EdgeWeights._fields))
                 check_edge_weights(linear, tree, width)
             self.trees_.append(tree)
+            self.fitted_counts_.append(restored_counts(parts, len(tree)))
             self.classifiers_.append(Classifiers.of(tree, linear, networks))
 
     @classmethod
@@ -439,6 +481,8 @@ class HierarchicalXC(Method):
             "training examples of each edge": 5 * min(CELLS_AT_A_TIME, shape.label_nnz * leaf_size),
             "weights": 14 * kept * params["ensemble"],
         }
+        if params["keep_examples"]:
+            needs["kept examples"] = shape.data_bytes
         if params["inputs"] == "raw":
             return needs
         code, width = params["layers"][-1], params["node_hidden"]

@@ -29,6 +29,7 @@ PAPER = Preset(
     threshold=stated(0.5, "section 4: the decision of the classifier"),
     ensemble=stated(1, "section 4: one tree"),
     validation=stated(0.0, "all training examples are trained on; no calibration"),
+    keep_examples=chosen(False, "the paper has no updates"),
 )
 
 IOU = PAPER.but(

@@ -58,9 +58,10 @@ class BoundedNeighbours:
         """Index the rows of X, without features that more than the share `common` of them have."""
         return cls(_by_size(rare_features(unit_rows(X), common)), max_postings, candidates)
 
-    def extended(self, X: csr_matrix) -> BoundedNeighbours:
-        """Return an index with further examples behind those of this one."""
-        postings = _by_size(vstack([self.rows, unit_rows(X)], "csr", np.float32))
+    def extended(self, X: csr_matrix, *, scaled: bool = False) -> BoundedNeighbours:
+        """Return an index with further examples behind those of this one; `scaled`: as they are."""
+        more = X if scaled else unit_rows(X)
+        postings = _by_size(vstack([self.rows, more], "csr", np.float32))
         return BoundedNeighbours(postings, self.max_postings, self.candidates)
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -38,9 +38,11 @@ class SparseNeighbours:
         """Index the rows of X, without features that more than the share `common` of them have."""
         return cls(csr_matrix(rare_features(unit_rows(X), common).T))
 
-    def extended(self, X: csr_matrix) -> SparseNeighbours:
-        """Return an index with further examples behind those of this one."""
-        return SparseNeighbours(hstack([self.postings, unit_rows(X).T], "csr", np.float32))
+    def extended(self, X: csr_matrix, *, scaled: bool = False) -> SparseNeighbours:
+        """Return an index with further examples behind those of this one; `scaled`: as they are."""
+        # CSR blocks are merged by one loop of scipy's, others by way of a list of all entries.
+        more = csr_matrix((X if scaled else unit_rows(X)).T)
+        return SparseNeighbours(csr_matrix(hstack([self.postings, more], "csr", np.float32)))
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest examples (n, k) int64 and their cosines, best first; -1 and 0 pad.

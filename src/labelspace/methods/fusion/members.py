@@ -1,0 +1,60 @@
+"""Members of a fusion as arrays: for storage, for checkpoints and from other processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from labelspace.methods.base import Method
+from labelspace.methods.fusion.float16 import to_float16
+from labelspace.methods.fusion.plan import Member
+from labelspace.methods.registry import method_class
+from labelspace.runs.history import History
+
+if TYPE_CHECKING:
+    from labelspace.data.taxonomy import Taxonomy
+
+
+def stored_arrays(member: Method) -> dict[str, np.ndarray]:
+    """Return the state of a member as it is stored, in 16 bits where these suffice."""
+    return to_float16(member.state(), member.full_precision)
+
+
+def fitted_arrays(
+    member: Member,
+    X: csr_matrix,
+    Y: csr_matrix,
+    taxonomy: Taxonomy | None,
+    valid_X: csr_matrix | None = None,
+    valid_Y: csr_matrix | None = None,
+    history: bool = False,
+) -> dict[str, np.ndarray]:
+    """Fit a member and return its arrays: a task of an engine."""
+    valid = None if valid_X is None else (valid_X, valid_Y)
+    callbacks = [History()] if history else []
+    model = method_class(member.method)(**member.parameters)
+    return arrays_of_member(model.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
+
+
+def arrays_of_member(member: Method) -> dict[str, np.ndarray]:
+    """Return the state of a fitted member, with its parameters and its history as JSON."""
+    written = {"history": member.history_, **member.to_json()}
+    document = np.frombuffer(json.dumps(written).encode(), np.uint8)
+    return {**member.state(), "document": document}
+
+
+def member_of_arrays(method: str, arrays: Mapping[str, np.ndarray], **sizes: int) -> Method:
+    """Return the fitted member that `arrays_of_member` was given.
+
+    The sizes are `n_features` and `n_labels`.
+    """
+    state = dict(arrays)
+    document = json.loads(bytes(state.pop("document")))
+    member = method_class(method).restored(document, state, **sizes)
+    if document["history"] is not None:
+        member.history_ = document["history"]
+    return member
