@@ -218,9 +218,7 @@ def _column_range(matrix: csr_matrix, start: int, stop: int) -> csr_matrix:
     count_columns(matrix.indptr, matrix.indices, start, stop, indptr)
     indices = np.empty(indptr[-1], matrix.indices.dtype)
     data = np.empty(indptr[-1], matrix.data.dtype)
-    copy_columns(
-        *(matrix.indptr, matrix.indices, matrix.data, start, stop, indptr, indices, data)
-    )
+    copy_columns(*(matrix.indptr, matrix.indices, matrix.data, start, stop, indptr, indices, data))
     return csr_matrix((data, indices, indptr), shape=(matrix.shape[0], stop - start), copy=False)
 
 

@@ -94,7 +94,9 @@ class BoostedTrees:
         first = np.repeat(roots[:-1], np.diff(roots))
 
         def column(name: str, dtype: type) -> np.ndarray:
-            return np.concatenate([np.empty(0, dtype), *(tree[name] for tree in trees)], dtype=dtype)
+            return np.concatenate(
+                [np.empty(0, dtype), *(tree[name] for tree in trees)], dtype=dtype
+            )
 
         is_leaf = column("is_leaf", np.int64) > 0
         threshold = np.clip(column("num_threshold", np.float64), -_LARGEST, _LARGEST)

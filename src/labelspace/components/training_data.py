@@ -92,8 +92,9 @@ class Shape:
         With `name_matches`, the last columns of X are match columns.
         """
         if name_matches:
-            text = left_columns(as_csr(X), X.shape[1] - COLUMNS * Y.shape[1])
-            return replace(cls.of(text, Y), match_nnz=int(X.nnz - text.nnz))
+            given = as_csr(X)
+            text = left_columns(given, X.shape[1] - COLUMNS * Y.shape[1])
+            return replace(cls.of(text, Y), match_nnz=int(given.nnz - text.nnz))
         if isinstance(X, np.ndarray):
             counts = np.count_nonzero(X, axis=0)
         elif X.shape[1] <= X.nnz:

@@ -55,8 +55,8 @@ class NameMatcher:
     Examples
     --------
     >>> from labelspace.data.label_texts import LabelRecord, LabelTexts
-    >>> texts = LabelTexts.of([LabelRecord("c1", {"en": "fruit"}), LabelRecord("c2", {"en": "tool"})])
-    >>> matcher = NameMatcher.of(texts)
+    >>> records = [LabelRecord("c1", {"en": "fruit"}), LabelRecord("c2", {"en": "tool"})]
+    >>> matcher = NameMatcher.of(LabelTexts.of(records))
     >>> matcher.transform(["Sharp tools", "Nothing"]).nonzero()[1].tolist()
     [2, 3]
     """
@@ -175,7 +175,8 @@ class NameMatcher:
 
     def _coded(self, words: Iterable[str]) -> list[int]:
         """Return the codes of words, those of the parts of a compound after its own."""
-        known, codes = self._codes, []
+        known = self._codes
+        codes: list[int] = []
         for word in words:
             found = known.get(word)
             if found is None:
@@ -272,7 +273,14 @@ class _Vocabulary:
             sharing.setdefault(each, set()).add(own)
         sizes = [len(word) for word in self.words]
         traits = [
-            (preferred, unqualified, split, len(sharing[each]), sum(sizes[w] for w in own), language)
+            (
+                preferred,
+                unqualified,
+                split,
+                len(sharing[each]),
+                sum(sizes[w] for w in own),
+                language,
+            )
             for each, own, (preferred, unqualified, split, language) in zip(
                 stems, words, forms.values(), strict=True
             )

@@ -54,9 +54,7 @@ _DECLARED = {
     ),
     "hierarchicalxc": Description("classifiers along a label tree, ranked by path probability"),
     "knn": Description("exact cosine neighbours on the raw features vote for their labels"),
-    "lexical": Description(
-        "label names found in the text, scored by boosted trees", explain=True
-    ),
+    "lexical": Description("label names found in the text, scored by boosted trees", explain=True),
     "linear": Description(
         "one-vs-all linear classifiers, hard negatives where labels are many", explain=True
     ),

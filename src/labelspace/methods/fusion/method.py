@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -19,6 +20,7 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr, digest
+from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.calibration import log_odds
 from labelspace.components.holdout import HoldOut, held_out_share
 from labelspace.components.near_duplicates import group_sizes
@@ -27,9 +29,11 @@ from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
+from labelspace.features.name_codes import COLUMNS as MATCH_COLUMNS
 from labelspace.methods.base import Method
 from labelspace.methods.explanation import LabelExplanation, checked_example, score_changes
 from labelspace.methods.fusion.budget import TrainingBudget
+from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.float16 import as_float32, to_float16
 from labelspace.methods.fusion.plan import FEW_EXAMPLES, Member, candidate_plans
 from labelspace.methods.parameters import (
@@ -49,11 +53,13 @@ from labelspace.runs.history import History
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
+    from labelspace.runs.callbacks import Callback
 
 EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
 SEED_STEP = 7919  # between the seeds of two copies of a member
 # Members that use the held-out examples however many examples there are, as this takes no time.
-QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn",), ("dxml",)
+QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "lexical"), ("dxml",)
+MORE_HELD_OUT = 8000  # examples at most, with label texts: trees gain by more than weights do
 
 
 class Fusion(Method):
@@ -63,7 +69,8 @@ class Fusion(Method):
     logistic regression on the members' log odds and the label's frequency makes one probability of
     them (stacking [1]_). By default the members are linear classifiers and, by the size of the
     data, an embedding (`DXML`), nearest neighbours (`KNN`) or a tree of classifiers
-    (`HierarchicalXC`).
+    (`HierarchicalXC`). With label texts, names of labels that occur in the text are found too
+    (`Lexical`), also those of labels without examples, and boosted trees combine the members.
 
     Attributes
     ----------
@@ -91,6 +98,7 @@ class Fusion(Method):
 
     name: ClassVar[str] = "fusion"
     can_explain: ClassVar[bool] = True
+    uses_label_texts: ClassVar[bool] = True
     summary: ClassVar[str] = "linear classifiers, neighbours and an embedding, combined by stacking"
 
     members: str = text(
@@ -148,13 +156,53 @@ class Fusion(Method):
                     f"there are: auto, or {', '.join(known)}"
                 )
 
+    def reads_label_texts(self) -> bool:
+        return self.members == "auto" or any(
+            name.strip() in method_names() and method_class(name.strip()).uses_label_texts
+            for name in self.members.split(",")
+        )
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        valid: tuple[Any, Any] | None = None,
+        taxonomy: Taxonomy | None = None,
+        callbacks: Sequence[Callback] = (),
+        name_matches: bool = False,
+    ) -> Self:
+        """Fit the members and their combination.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the examples.
+        Y : sparse matrix or array of shape (n, n_labels)
+            Labels of the examples.
+        valid : pair of X and Y, optional
+            Examples to fit the combination on; cut from the training data if None.
+        taxonomy : Taxonomy, optional
+            Parents of the labels, for members that use them.
+        callbacks : sequence of Callback
+        name_matches : bool, default False
+            Whether the last columns of X are those of a `NameMatcher` of all labels.
+
+        Returns
+        -------
+        Fusion
+            The method itself.
+        """
+        return self._fit_checked(X, Y, valid, taxonomy, callbacks, name_matches=name_matches)
+
     def absent_members(self) -> str:
         """Return the kind of members that `auto` leaves out without torch; "" if none."""
         return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        share, members = held_out_share(params["validation"], shape.points), params["members"]
+        cap = None if shape.match_nnz is None else MORE_HELD_OUT
+        share, members = held_out_share(params["validation"], shape.points, cap), params["members"]
         if isinstance(members, str):
             # With a time limit, these are all members for which there may be time.
             longest = max(candidate_plans(members, shape, params["budget"]), key=len)
@@ -174,16 +222,22 @@ class Fusion(Method):
         super().check_resolved({**resolved, "members": AUTO})
 
     def _fit(self, data: TrainingData) -> None:
-        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed, groups=True)
-        X, Y, held_rows = as_csr(data.X), data.Y, hold_out.held_rows
+        X, Y = as_csr(data.X), data.Y
+        self.columns_ = MemberColumns(data.n_text_features if data.name_matches else None)
+        hold_out = self._hold_out(X, data)
+        held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
-        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, Shape.of(X, Y))
+        shape = Shape.of(X, Y, data.name_matches)
+        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
         rankings = self._rankings(held[0])
-        sample_weight = 1.0 / group_sizes(held[0])  # near duplicates count as one example
+        # Near duplicates count as one example.
+        sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))
         given = held[1], hold_out.Y, sample_weight
-        self.combiner_ = precise = Combiner.fit(rankings, *given)
+        is_linear = not data.name_matches or held[1].nnz == 0
+        combiner = Combiner if is_linear else BoostedCombiner
+        self.combiner_ = precise = combiner.fit(rankings, *given)
         if self.params_.objective == "psp":
-            self.combiner_ = Combiner.fit(rankings, *given, tail=True)
+            self.combiner_ = combiner.fit(rankings, *given, tail=True)
         if self.params_.objective != "precision":
             self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, precise)
         if len(held_rows):
@@ -193,6 +247,20 @@ class Fusion(Method):
                 fitted.drop_candidate_search()
             # Rounded to 16 bits now, so that the model predicts the same after it is loaded.
             fitted.load_state(as_float32(_stored(fitted)))
+
+    def _hold_out(self, X: csr_matrix, data: TrainingData) -> HoldOut:
+        """Return the hold-out; near duplicates are found by the features without matches."""
+        share, seed = self.params_.validation, self.params_.seed
+        if not data.name_matches:
+            return HoldOut.of(data, share, seed, groups=True)
+        valid = data.valid and (self.columns_.texts(as_csr(data.valid[0])), data.valid[1])
+        text = replace(data, X=self.columns_.texts(X), valid=valid)
+        found = HoldOut.of(text, share, seed, groups=True, cap=MORE_HELD_OUT)
+        if not len(found.held_rows):
+            given = found.valid and data.valid
+            return replace(found, X=X, valid=given and (as_csr(given[0]), given[1]))
+        held = X[found.held_rows], data.Y[found.held_rows]
+        return replace(found, X=X[found.train_rows], valid=held)
 
     def _fit_members(
         self,
@@ -206,7 +274,7 @@ class Fusion(Method):
         Copies of the same members are fitted in parallel, one core each, without progress.
         """
         budget = TrainingBudget(self.params_.budget)
-        budget.calibrate(*train, self.params_.seed)
+        budget.calibrate(self.columns_.texts(train[0]), train[1], self.params_.seed)
         plan = [Member.from_json(member) for member in self.params_.members]
         if self.params_.budget is not None:
             plan = self._plan_within(budget, shape)
@@ -255,7 +323,7 @@ class Fusion(Method):
     ) -> list[Method]:
         """Return the members of `plan_`, fitted in processes of their own."""
         X, Y = train
-        shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy}
+        shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy, "columns": self.columns_}
         if valid is not None:
             shared |= {"valid_X": valid[0], "valid_Y": valid[1]}
         if any(isinstance(callback, History) for callback in data.callbacks):
@@ -267,7 +335,9 @@ class Fusion(Method):
 
         states = LocalEngine().map(fitted_arrays, self.plan_, shared=shared, progress=report)
         return [
-            member_of_arrays(member.method, arrays, n_features=X.shape[1], n_labels=Y.shape[1])
+            member_of_arrays(
+                member.method, arrays, **self.columns_.sizes(member.method, X.shape[1], Y.shape[1])
+            )
             for member, arrays in zip(self.plan_, states, strict=True)
         ]
 
@@ -289,9 +359,17 @@ class Fusion(Method):
         for callback in callbacks:
             arrays = callback.finished(identity)
             if arrays is not None:
-                sizes = {"n_features": train[0].shape[1], "n_labels": train[1].shape[1]}
+                sizes = self.columns_.sizes(model.name, train[0].shape[1], train[1].shape[1])
                 return member_of_arrays(model.name, arrays, **sizes)
-        model.fit(*train, valid=valid, taxonomy=data.taxonomy, callbacks=callbacks)
+        if valid is not None:
+            valid = self.columns_.of(model.name, valid[0]), valid[1]
+        model.fit(
+            *(self.columns_.of(model.name, train[0]), train[1]),
+            valid=valid,
+            taxonomy=data.taxonomy,
+            callbacks=callbacks,
+            **self.columns_.arguments(model.name),
+        )
         for callback in callbacks:
             callback.finish(identity, arrays_of_member(model))
         return model
@@ -302,20 +380,22 @@ class Fusion(Method):
         """Fit members to the held-out examples too, now that the combination is fitted."""
         for member in self.members_:
             refits = _refits_on_all(member.name, X.shape[0])
+            own = self.columns_.of(member.name, X)
             if member.can_update and (refits or member.name in QUICK_TO_UPDATE):
-                member.partial_fit(X[held_rows], Y[held_rows])
+                member.partial_fit(own[held_rows], Y[held_rows])
             elif refits:
-                member.refit(X, Y, taxonomy)
+                member.refit(own, Y, taxonomy)
 
     def _rankings(self, X: csr_matrix) -> list[Ranking]:
         """Return the ranking of each member."""
         # `rank` instead of `predict`: checking one row again would take as long as ranking it.
         rankings: list[Ranking] = []
-        for fitted, member in zip(self.members_, self.plan_, strict=True):
+        parts = self.columns_.split([member.method for member in self.plan_], X)
+        for fitted, member, own in zip(self.members_, self.plan_, parts, strict=True):
             if member.reranks:
-                rankings.append(fitted.rerank(X, listed_by_any(rankings)))
+                rankings.append(fitted.rerank(own, listed_by_any(rankings)))
             else:
-                rankings.append(fitted.rank(X, min(self.params_.shortlist, fitted.n_labels_)))
+                rankings.append(fitted.rank(own, min(self.params_.shortlist, fitted.n_labels_)))
         return rankings
 
     def _predict(self, X: Features, k: int) -> Ranking:
@@ -357,12 +437,14 @@ class Fusion(Method):
         return LabelExplanation(label, score_changes(X, odds, k), similar, [], [])
 
     def metadata(self) -> dict[str, Any]:
-        weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
+        members: list[dict[str, Any]] = [{"name": member.method} for member in self.plan_]
+        if not isinstance(self.combiner_, BoostedCombiner):
+            weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
+            members = [
+                {**member, "weights": own} for member, own in zip(members, weights, strict=True)
+            ]
         return {
-            "members": [
-                {"name": member.method, "weights": own}
-                for member, own in zip(self.plan_, weights, strict=True)
-            ],
+            "members": members,
             "tail_offset": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
         }
 
@@ -373,23 +455,34 @@ class Fusion(Method):
         ]
         written = json.dumps(documents).encode()
         arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
+        if self.columns_.n_text is not None:
+            arrays["n_text"] = np.array([self.columns_.n_text], np.int64)
         for place, fitted in enumerate(self.members_):
             arrays |= prefixed(f"member.{place}.", _stored(fitted))
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         documents = json.loads(bytes(arrays["members"]))
-        self.combiner_ = Combiner.restore(arrays, len(documents), self.n_labels_)
+        combiner = BoostedCombiner if "combiner.trees.start" in arrays else Combiner
+        self.combiner_ = combiner.restore(arrays, len(documents), self.n_labels_)
         self.members_, self.plan_ = [], []
-        sizes = {"n_features": self.n_features_in_, "n_labels": self.n_labels_}
+        self.columns_ = self._restored_columns(arrays)
         for place, document in enumerate(documents):
             name, reranks = document["method"], document["reranks"]
             expect(name != self.name, "a member of the fusion is a fusion")
             cls = method_class(name)
             expect(not reranks or (place > 0 and cls.can_rerank), f"{name} cannot rerank")
             own = as_float32(with_prefix(f"member.{place}.", arrays))
+            sizes = self.columns_.sizes(name, self.n_features_in_, self.n_labels_)
             self.members_.append(cls.restored(document, own, **sizes))
             self.plan_.append(Member(name, document["parameters"], bool(reranks)))
+
+    def _restored_columns(self, arrays: Mapping[str, np.ndarray]) -> MemberColumns:
+        if "n_text" not in arrays:
+            return MemberColumns()
+        n_text = self.n_features_in_ - MATCH_COLUMNS * self.n_labels_
+        expect(n_text >= 0 and arrays["n_text"].tolist() == [n_text], "the columns do not fit")
+        return MemberColumns(n_text)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -426,15 +519,23 @@ def fitted_arrays(
     X: csr_matrix,
     Y: csr_matrix,
     taxonomy: Taxonomy | None,
+    columns: MemberColumns,
     valid_X: csr_matrix | None = None,
     valid_Y: csr_matrix | None = None,
     history: bool = False,
 ) -> dict[str, np.ndarray]:
     """Fit a member and return its arrays: a task of an engine."""
-    valid = None if valid_X is None else (valid_X, valid_Y)
-    callbacks = [History()] if history else []
-    model = method_class(member.method)(**member.parameters)
-    return arrays_of_member(model.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
+    name = member.method
+    model = method_class(name)(**member.parameters)
+    model.fit(
+        columns.of(name, X),
+        Y,
+        valid=None if valid_X is None else (columns.of(name, valid_X), valid_Y),
+        taxonomy=taxonomy,
+        callbacks=[History()] if history else [],
+        **columns.arguments(name),
+    )
+    return arrays_of_member(model)
 
 
 def arrays_of_member(member: Method) -> dict[str, np.ndarray]:

@@ -78,8 +78,8 @@ class Lexical(Method):
     --------
     >>> from labelspace.data.label_texts import LabelRecord, LabelTexts
     >>> from labelspace.features.name_matcher import NameMatcher
-    >>> texts = LabelTexts.of([LabelRecord(name, {"en": name}) for name in ("fruit", "tool", "toy")])
-    >>> matcher = NameMatcher.of(texts)
+    >>> records = [LabelRecord(name, {"en": name}) for name in ("fruit", "tool", "toy")]
+    >>> matcher = NameMatcher.of(LabelTexts.of(records))
     >>> X = matcher.transform(["ripe fruits", "a sharp tool"] * 20)
     >>> model = Lexical().fit(X, [[1, 0, 0], [0, 1, 0]] * 20, name_matches=True)
     >>> model.predict(matcher.transform(["small toys"]), 1).labels.tolist()
