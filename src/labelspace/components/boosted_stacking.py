@@ -2,8 +2,8 @@
 
 A member that finds labels by their names is right about other labels than members that learn from
 examples, and the more so the fewer examples a label has. A sum of log odds cannot follow that;
-trees on the members' log odds and the label's number of examples can. Labels of which all examples
-are held out have none when the trees are fitted, so that they learn what a name alone is worth.
+trees on the members' log odds and the label's number of examples can. Some labels have no examples
+when the trees are fitted (`unseen_labels.py`), so that they learn what a name alone is worth.
 """
 
 from __future__ import annotations
@@ -49,10 +49,21 @@ class BoostedCombiner(Combiner):
         Y_train: csr_matrix,
         sample_weight: np.ndarray | None = None,
         tail: bool = False,
+        hidden: Sequence[int] | np.ndarray = (),
     ) -> Self:
-        """Fit the trees on a hold-out; the parameters are those of `Combiner.fit`."""
+        """Fit the trees on a hold-out.
+
+        Parameters
+        ----------
+        rankings, Y, Y_train, sample_weight, tail
+            As of `Combiner.fit`.
+        hidden : sequence of int
+            Labels that are ranked as if they had no examples.
+        """
         counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
-        found = gather(rankings, np.log1p(counts).astype(np.float32))
+        visible = counts.copy()
+        visible[np.asarray(hidden, np.int64)] = 0
+        found = gather(rankings, np.log1p(visible).astype(np.float32))
         features = np.empty((len(found.rows), len(rankings) + 1), np.float32)
         for member in range(len(rankings)):
             odds, listed = found.features[:, LINEAR_COLUMNS * member :][:, :2].T

@@ -15,7 +15,7 @@ from numba import njit
 
 from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
 
-_MIN_LEAF = 40  # samples
+_MIN_LEAF, _MAX_LEAF = 5, 40  # least samples of a leaf, of few samples and of many
 _L2 = 1.0
 _LARGEST = 1e30  # beyond it, thresholds are those of all samples
 
@@ -78,7 +78,7 @@ class BoostedTrees:
             max_iter=trees,
             learning_rate=rate,
             max_leaf_nodes=leaves,
-            min_samples_leaf=_MIN_LEAF,
+            min_samples_leaf=min(max(len(hits) // 200, _MIN_LEAF), _MAX_LEAF),
             l2_regularization=_L2,
             early_stopping=False,
             random_state=0,

@@ -470,6 +470,14 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Return whether the method with these parameters makes use of label texts."""
         return self.uses_label_texts
 
+    def without_examples_of(self, labels: np.ndarray) -> Method:
+        """Return a copy of the fitted method for which these labels have no examples.
+
+        For methods that use label texts: a fusion fits its combination with it.
+        """
+        del labels
+        raise UnsupportedError(f"{self.name} finds no labels without examples")
+
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         """Fit the weights again, on training and held-out examples together.
 

@@ -26,6 +26,7 @@ from labelspace.components.holdout import HoldOut, held_out_share
 from labelspace.components.near_duplicates import group_sizes
 from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
 from labelspace.components.training_data import Shape, TrainingData
+from labelspace.components.unseen_labels import labels_to_hide, without_labels
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError
@@ -233,11 +234,9 @@ class Fusion(Method):
         # Near duplicates count as one example.
         sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))
         given = held[1], hold_out.Y, sample_weight
-        is_linear = not data.name_matches or held[1].nnz == 0
-        combiner = Combiner if is_linear else BoostedCombiner
-        self.combiner_ = precise = combiner.fit(rankings, *given)
+        self.combiner_ = precise = self._combiner(rankings, held[0], *given)
         if self.params_.objective == "psp":
-            self.combiner_ = combiner.fit(rankings, *given, tail=True)
+            self.combiner_ = self._combiner(rankings, held[0], *given, tail=True)
         if self.params_.objective != "precision":
             self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, precise)
         if len(held_rows):
@@ -247,6 +246,28 @@ class Fusion(Method):
                 fitted.drop_candidate_search()
             # Rounded to 16 bits now, so that the model predicts the same after it is loaded.
             fitted.load_state(as_float32(_stored(fitted)))
+
+    def _combiner(
+        self,
+        rankings: list[Ranking],
+        X: csr_matrix,
+        Y: csr_matrix,
+        Y_train: csr_matrix,
+        sample_weight: np.ndarray,
+        tail: bool = False,
+    ) -> Combiner:
+        """Return the combination fitted on held-out examples."""
+        if self.columns_.n_text is None or Y.nnz == 0:
+            return Combiner.fit(rankings, Y, Y_train, sample_weight, tail)
+        counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
+        hidden = labels_to_hide(Y, counts, self.params_.seed)
+        seen = [
+            fitted.without_examples_of(hidden).rank(self.columns_.of(fitted.name, X), ranking.k)
+            if fitted.uses_label_texts
+            else without_labels(ranking, hidden)
+            for fitted, ranking in zip(self.members_, rankings, strict=True)
+        ]
+        return BoostedCombiner.fit(seen, Y, Y_train, sample_weight, tail, hidden)
 
     def _hold_out(self, X: csr_matrix, data: TrainingData) -> HoldOut:
         """Return the hold-out; near duplicates are found by the features without matches."""

@@ -9,6 +9,7 @@ its name like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from labelspace._core.threads import parallel_blocks
 from labelspace.components.boosted_trees import BoostedTrees
 from labelspace.components.calibration import log_odds
 from labelspace.components.training_data import Shape, TrainingData
+from labelspace.components.unseen_labels import labels_to_hide
 from labelspace.data.dataset import Features
 from labelspace.features.name_codes import COLUMNS, N_PROPERTIES
 from labelspace.methods.base import Method
@@ -146,7 +148,8 @@ class Lexical(Method):
         others[rows] = False
         self._count(matches[others], Y[others])
         found, labels, features = self._read(matches[rows])
-        features[:, N_PROPERTIES:] = self._statistics()[labels]
+        hidden = labels_to_hide(Y[rows], self.counts_[:, 0], self.params_.seed)
+        features[:, N_PROPERTIES:] = self.without_examples_of(hidden)._of_labels[labels]
         hits = hits_of(Y[rows], found, labels)
         self.trees_of_matches_ = BoostedTrees.fit(
             features, hits, trees=self.params_.trees, leaves=self.params_.leaves, rate=_RATE
@@ -187,19 +190,26 @@ class Lexical(Method):
 
     def _prepare(self) -> None:
         """Set what follows from the counts."""
-        self._of_labels = self._statistics()
+        self._of_labels = self._statistics(self.counts_)
         common = np.argsort(-self.counts_[:, 0], kind="stable")[:MAX_COMMON]
         self._common = common
         self._chances = (self.counts_[common, 0] / max(1, self.n_points_)).astype(np.float32)
 
-    def _statistics(self) -> np.ndarray:
-        """Return the features of labels, in the order of `scoring.N_STATISTICS`."""
-        examples, ordered, right, every, hits = self.counts_.T.astype(np.float64)
-        shares = []
-        for matched, found in ((ordered, right), (every, hits)):
-            prior = (found.sum() + 1.0) / (matched.sum() + 10.0)
-            shares += [np.log1p(matched), (found + _PRIOR * prior) / (matched + _PRIOR)]
-        return np.stack([np.log1p(examples), *shares], axis=1).astype(np.float32)
+    def _statistics(self, counts: np.ndarray) -> np.ndarray:
+        """Return the features of labels with these counts: `N_STATISTICS` of `scoring.py`."""
+        of_all = self.counts_.sum(axis=0).astype(np.float64)
+        parts = [np.log1p(counts[:, 0])]
+        for matched, right in ((1, 2), (3, 4)):
+            prior = (of_all[right] + 1.0) / (of_all[matched] + 10.0)
+            share = (counts[:, right] + _PRIOR * prior) / (counts[:, matched] + _PRIOR)
+            parts += [np.log1p(counts[:, matched]), share]
+        return np.stack(parts, axis=1).astype(np.float32)
+
+    def without_examples_of(self, labels: np.ndarray) -> Lexical:
+        other, nothing = copy(self), np.zeros((1, 5), np.int64)
+        other._of_labels = self._of_labels.copy()
+        other._of_labels[labels] = self._statistics(nothing)
+        return other
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
