@@ -13,10 +13,10 @@ WORDS = (
     "jacket", "kettle", "ladder", "mirror", "needle", "orchid", "pencil",
 )  # fmt: skip
 FILLER = ("small", "bright", "old", "quiet", "green", "heavy", "common", "early")
-N_UNSEEN = 4  # labels, the last ones, that no training example has
+N_LABELS, N_SEEN = 16, 12  # the last labels have no training examples
 
 
-def named(n=160, seed=0, n_labels=len(WORDS) - N_UNSEEN, total=len(WORDS)):
+def named(n=160, seed=0, n_labels=N_SEEN, total=N_LABELS):
     """Draw texts that name their labels in the plural, and a word that is no label of theirs."""
     rng = np.random.default_rng(seed)
     texts, Y = [], np.zeros((n, total), np.float32)

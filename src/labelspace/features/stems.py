@@ -15,11 +15,11 @@ find_words: Callable[[str], list[str]] = re.compile(r"\w+").findall
 # Endings by language, the longest first, and how many letters must be left. Applied in this order.
 _ENDINGS: dict[str, tuple[str, int]] = {
     "en": ("s", 3),
-    "fr": ("aux|es|s|x|e", 4),
+    "fr": ("es|s|x|e", 4),
     "it": ("a|e|i|o", 4),
     "es": ("es|s|a|o", 4),
     "pt": ("es|s|a|o", 4),
-    "de": ("ern|em|en|er|es|e|n|s", 3),
+    "de": ("ern|en|er|es|e|n|(?<=[bdfghklmnrt])s", 3),
     "nl": ("en|s|e", 4),
     "sv": ("arna|orna|erna|ar|or|er|en|et|a|n|t", 4),
     "da": ("erne|ene|er|en|et|e|s", 4),
@@ -61,7 +61,7 @@ class Stemmer:
     --------
     >>> stem = Stemmer(["de", "en"])
     >>> [stem(word) for word in ("Häuser", "Haus", "libraries", "library", "Systeme", "systems")]
-    ['haus', 'hau', 'library', 'library', 'system', 'system']
+    ['haus', 'haus', 'library', 'library', 'system', 'system']
     """
 
     def __init__(self, languages: Iterable[str]) -> None:
