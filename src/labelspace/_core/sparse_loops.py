@@ -55,3 +55,42 @@ def inverse_length(data, start, stop):  # type: ignore[no-untyped-def]
     for cell in range(start, stop):
         square += data[cell] * data[cell]
     return np.float32(1.0) / np.sqrt(square) if square > 0.0 else np.float32(1.0)
+
+
+@njit(cache=True, nogil=True)
+def count_columns(indptr, indices, start, stop, found):  # type: ignore[no-untyped-def]
+    """Write the offsets of a matrix of the columns from `start` to below `stop`."""
+    for row in range(len(indptr) - 1):
+        count = 0
+        for cell in range(indptr[row], indptr[row + 1]):
+            count += start <= indices[cell] < stop
+        found[row + 1] = found[row] + count
+
+
+@njit(cache=True, nogil=True)
+def copy_columns(  # type: ignore[no-untyped-def]
+    indptr, indices, data, start, stop, own_indptr, own_indices, own_data
+):
+    """Write the cells of the columns from `start` to below `stop`."""
+    for row in range(len(indptr) - 1):
+        place = own_indptr[row]
+        for cell in range(indptr[row], indptr[row + 1]):
+            if start <= indices[cell] < stop:
+                own_indices[place], own_data[place] = indices[cell] - start, data[cell]
+                place += 1
+
+
+@njit(cache=True, nogil=True)
+def join_rows(  # type: ignore[no-untyped-def]
+    indptr, indices, data, more_indptr, more_indices, more_data, width, own_indptr, own_indices,
+    own_data,
+):  # fmt: skip
+    """Write the cells of two matrices side by side; the first has `width` columns."""
+    for row in range(len(own_indptr) - 1):
+        place = own_indptr[row]
+        for cell in range(indptr[row], indptr[row + 1]):
+            own_indices[place], own_data[place] = indices[cell], data[cell]
+            place += 1
+        for cell in range(more_indptr[row], more_indptr[row + 1]):
+            own_indices[place], own_data[place] = width + more_indices[cell], more_data[cell]
+            place += 1

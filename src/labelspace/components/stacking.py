@@ -244,7 +244,10 @@ class Combiner:
         plain = replace(self, tail_offset=(np.inf, np.inf))
         best = plain.rank(rankings, _MIN_CANDIDATES)
         line = Calibration.fit(best.labels, best.scores, Y, EPS)
-        slope, offset = 1.0 + share * (line.slope - 1.0), share * line.offset
+        return self._scaled(1.0 + share * (line.slope - 1.0), share * line.offset)
+
+    def _scaled(self, slope: float, offset: float) -> Combiner:
+        """Return a combiner whose log odds are slope * log odds + offset."""
         weights = slope * self.weights
         weights[:, -1] += offset
         return replace(self, weights=weights)
@@ -338,17 +341,22 @@ class Combiner:
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], members: int, n_labels: int) -> Self:
         """Rebuild a combiner of so many members and labels; raise ModelFormatError if damaged."""
-        n_points, *finite = arrays["combiner.numbers"].tolist()
-        first, others = (np.inf if offset < 0 else offset for offset in finite)
-        weights, counts = np.array(arrays["combiner.weights"]), np.array(arrays["combiner.counts"])
-        holds = (
-            members > 0
-            and are_numbers(weights, len(BANDS) + 1, COLUMNS * members + 2)
-            and counts.shape == (n_labels,)
-            and all_within(counts, 0, int(n_points) + 1)
-        )
+        weights = np.array(arrays["combiner.weights"])
+        holds = members > 0 and are_numbers(weights, len(BANDS) + 1, COLUMNS * members + 2)
         expect(holds, "the weights of the members do not fit")
-        return cls(weights, counts, int(n_points), (first, others))
+        return cls(weights, *restored_numbers(arrays, n_labels))
+
+
+def restored_numbers(
+    arrays: Mapping[str, np.ndarray], n_labels: int
+) -> tuple[np.ndarray, int, tuple[float, float]]:
+    """Return the counts, the number of examples and the tail offset of a combiner, checked."""
+    n_points, *finite = arrays["combiner.numbers"].tolist()
+    first, others = (np.inf if offset < 0 else offset for offset in finite)
+    counts = np.array(arrays["combiner.counts"])
+    holds = counts.shape == (n_labels,) and all_within(counts, 0, int(n_points) + 1)
+    expect(holds, "the counts of labels do not fit")
+    return counts, int(n_points), (first, others)
 
 
 def _cheap(
@@ -416,7 +424,7 @@ def _rank_rows(  # type: ignore[no-untyped-def]
                     count += 1
                 place += 1
         keys[:count].sort()  # the entries of a label are next to each other
-        position = n_listed = first = 0
+        position = n_listed = 0
         while position < count:
             label = keys[position] // width
             own = weights[band[label]]
@@ -434,17 +442,23 @@ def _rank_rows(  # type: ignore[no-untyped-def]
                     line += own[COLUMNS * member + 2 + number] * max(x - knot, 0.0)
             listed[n_listed] = label
             chances[n_listed] = 1.0 / (1.0 + np.exp(-min(max(line, -60.0), 60.0)))
-            if factors[0, label] * chances[n_listed] > factors[0, listed[first]] * chances[first]:
-                first = n_listed
             n_listed += 1
-        if n_listed == 0:
-            continue
-        best_labels[row, 0] = listed[first]
-        best_scores[row, 0] = factors[0, listed[first]] * chances[first]
-        filled = 0
-        for place in range(n_listed):
-            if place != first:
-                value = factors[1, listed[place]] * chances[place]
-                filled = keep_best(
-                    value, listed[place], best_scores[row, 1:], best_labels[row, 1:], filled
-                )
+        keep_row(listed, chances, n_listed, factors, best_labels[row], best_scores[row])
+
+
+@njit(cache=True, nogil=True)
+def keep_row(listed, chances, count, factors, best_labels, best_scores):  # type: ignore[no-untyped-def]
+    """Write the best of the candidates of a row: the first rank by its own factors."""
+    if count == 0:
+        return
+    first = filled = 0
+    for place in range(1, count):
+        value = factors[0, listed[place]] * chances[place]
+        if value > factors[0, listed[first]] * chances[first]:
+            first = place
+    best_labels[0] = listed[first]
+    best_scores[0] = factors[0, listed[first]] * chances[first]
+    for place in range(count):
+        if place != first:
+            value = factors[1, listed[place]] * chances[place]
+            filled = keep_best(value, listed[place], best_scores[1:], best_labels[1:], filled)

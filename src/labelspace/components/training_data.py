@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import as_csr, left_columns
 from labelspace.data.dataset import Features
+from labelspace.features.name_codes import COLUMNS
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
@@ -33,6 +35,8 @@ class TrainingData:
         A digest of data and parameters, by which checkpoints are recognised.
     label_names : csr_matrix or None
         Token ids + 1 of the name of each label, for methods that generate names.
+    name_matches : bool
+        Whether the last columns of X are the match columns of a `NameMatcher` of all labels.
     """
 
     X: Features
@@ -42,6 +46,12 @@ class TrainingData:
     callbacks: Sequence[Callback]
     identity: str
     label_names: csr_matrix | None = None
+    name_matches: bool = False
+
+    @property
+    def n_text_features(self) -> int:
+        """Return the number of columns of X before the match columns."""
+        return int(self.X.shape[1]) - (COLUMNS * self.Y.shape[1] if self.name_matches else 0)
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,8 @@ class Shape:
         example; 0 if unknown.
     labels_with_examples : int
         Labels that some example has; 0 if unknown.
+    match_nnz : int or None
+        Non-zeros of the match columns, which are no features here; None without such columns.
     """
 
     points: int
@@ -71,10 +83,18 @@ class Shape:
     common_features: int = 0
     label_pairs: int = 0
     labels_with_examples: int = 0
+    match_nnz: int | None = None
 
     @classmethod
-    def of(cls, X: Features, Y: csr_matrix) -> Shape:
-        """Return the shape of data without allocating more than these take."""
+    def of(cls, X: Features, Y: csr_matrix, name_matches: bool = False) -> Shape:
+        """Return the shape of data without allocating more than these take.
+
+        With `name_matches`, the last columns of X are match columns.
+        """
+        if name_matches:
+            given = as_csr(X)
+            text = left_columns(given, X.shape[1] - COLUMNS * Y.shape[1])
+            return replace(cls.of(text, Y), match_nnz=int(given.nnz - text.nnz))
         if isinstance(X, np.ndarray):
             counts = np.count_nonzero(X, axis=0)
         elif X.shape[1] <= X.nnz:
@@ -101,7 +121,7 @@ class Shape:
     @property
     def data_bytes(self) -> int:
         """Return the bytes that a copy of features and labels as CSR takes."""
-        return 8 * (self.feature_nnz + self.label_nnz) + 16 * self.points
+        return 8 * (self.feature_nnz + (self.match_nnz or 0) + self.label_nnz) + 16 * self.points
 
     def cooccurrences(self) -> int:
         """Return an upper bound of the pairs of labels that occur together, with themselves too."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
-from labelspace._core.arrays import prefixed
-from labelspace._core.sparse import checked_features
+from labelspace._core.arrays import prefixed, with_prefix
+from labelspace._core.sparse import beside, checked_features
 from labelspace.data.dataset import Dataset, Features
 from labelspace.errors import InputError, ModelFormatError, ParameterError
 from labelspace.features.label_texts import record_texts, written_names
+from labelspace.features.name_matcher import NameMatcher
 from labelspace.features.numbers import WEIGHT, Numbers
 from labelspace.features.spec import TextFeatures, make_features, restored
 from labelspace.features.tokens import Tokens
@@ -24,7 +25,7 @@ class FeaturePipeline:
     """Transform the texts of a data set, and append its numeric features.
 
     Dense numeric features are columns of numbers, which are scaled; sparse ones are left as they
-    are.
+    are. Match columns come last.
 
     Parameters
     ----------
@@ -34,6 +35,8 @@ class FeaturePipeline:
         The number of numeric features of an example.
     numbers : Numbers, optional
         The scale of dense numeric features, which `fit` learns; None leaves them as they are.
+    matcher : NameMatcher, optional
+        What finds the names of labels in the texts; None for no match columns.
 
     Examples
     --------
@@ -47,7 +50,11 @@ class FeaturePipeline:
     """
 
     def __init__(
-        self, text: TextFeatures | None, n_numeric: int = 0, numbers: Numbers | None = None
+        self,
+        text: TextFeatures | None,
+        n_numeric: int = 0,
+        numbers: Numbers | None = None,
+        matcher: NameMatcher | None = None,
     ) -> None:
         if isinstance(text, type):
             raise ParameterError(f"features={text.__name__}: expected {text.__name__}(), an object")
@@ -56,18 +63,25 @@ class FeaturePipeline:
         self.text = text
         self.n_numeric = n_numeric
         self.numbers = numbers
+        self.matcher = matcher
 
     @property
     def n_features(self) -> int:
         """Return the number of columns."""
-        return self.n_numeric + (0 if self.text is None else self.text.n_features)
+        matches = 0 if self.matcher is None else self.matcher.n_columns
+        return self.n_numeric + matches + (0 if self.text is None else self.text.n_features)
 
-    def feature_names(self) -> list[str]:
-        """Return the name of each column; numeric features without a name have a number."""
+    def feature_names(self, label_names: Sequence[str] = ()) -> list[str]:
+        """Return the name of each column; numeric features without a name have a number.
+
+        `label_names` are needed where there are match columns.
+        """
         names = [] if self.text is None else self.text.feature_names()
         if self.numbers is not None:
-            return [*names, *self.numbers.names]
-        return names + [f"feature {i}" for i in range(self.n_numeric)]
+            names = [*names, *self.numbers.names]
+        else:
+            names = names + [f"feature {i}" for i in range(self.n_numeric)]
+        return names if self.matcher is None else names + self.matcher.feature_names(label_names)
 
     def fit(self, dataset: Dataset) -> Self:
         """Learn the vocabulary from the training texts, and the scale of the numbers."""
@@ -82,14 +96,20 @@ class FeaturePipeline:
         numeric = self._numeric(dataset)
         if self.text is None:
             return numeric
-        return _beside(self.text.fit_transform(_texts(dataset)), numeric)
+        return self._joined(self.text.fit_transform(_texts(dataset)), numeric, _texts(dataset))
 
     def transform(self, dataset: Dataset) -> Features:
         """Return (n, n_features): CSR with texts, else dense or CSR as the numbers are."""
         numeric = self._numeric(dataset)
         if self.text is None:
             return numeric
-        return _beside(self.text.transform(_texts(dataset)), numeric)
+        return self._joined(self.text.transform(_texts(dataset)), numeric, _texts(dataset))
+
+    def _joined(self, vectors: csr_matrix, numeric: Features, texts: Iterable[str]) -> csr_matrix:
+        """Return the vectors of texts, their numeric features and their matches side by side."""
+        if numeric.shape[1]:
+            vectors = hstack([vectors, csr_matrix(numeric)], format="csr", dtype=np.float32)
+        return vectors if self.matcher is None else beside(vectors, self.matcher.transform(texts))
 
     def transform_texts(self, texts: Iterable[str]) -> csr_matrix:
         """Return the rows of texts, for a model that was trained on texts alone."""
@@ -100,7 +120,9 @@ class FeaturePipeline:
                 f"the model takes {self.n_numeric} numeric features beside each text: "
                 "pass a data set that has both"
             )
-        return self.text.transform(texts)
+        listed = list(texts) if self.matcher is not None else texts
+        none = np.empty((0, 0), np.float32)
+        return self._joined(self.text.transform(listed), none, listed)
 
     def label_names(self, dataset: Dataset) -> csr_matrix | None:
         """Return the label names as tokens, for a generative method; None without names.
@@ -126,7 +148,11 @@ class FeaturePipeline:
             params["text"] = {"kind": self.text.kind, **text_params}
         if self.numbers is not None:
             params["numbers"] = self.numbers.state()
-        return params, prefixed("text.", arrays)
+        arrays = prefixed("text.", arrays)
+        if self.matcher is not None:
+            params["names"], own = self.matcher.state()
+            arrays |= prefixed("names.", own)
+        return params, arrays
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
@@ -136,7 +162,10 @@ class FeaturePipeline:
             raise ModelFormatError(f"n_numeric={n_numeric!r}: expected a number of features")
         numbers = None if kept is None else Numbers.from_state(kept, n_numeric)
         text = None if params["text"] is None else restored(params["text"], arrays, "text.")
-        return cls(text, n_numeric, numbers)
+        names = params.get("names")
+        if names is not None:
+            names = NameMatcher.from_state(names, with_prefix("names.", arrays))
+        return cls(text, n_numeric, numbers, names)
 
     def _fit_numbers(self, dataset: Dataset) -> None:
         self._check_width(dataset)
@@ -192,10 +221,3 @@ def _texts(dataset: Dataset) -> Iterable[str]:
     if dataset.texts is None:
         raise InputError("the model is made for texts and the data has none")
     return dataset.texts
-
-
-def _beside(vectors: csr_matrix, numeric: Features) -> csr_matrix:
-    if numeric.shape[1] == 0:
-        return vectors
-    both: csr_matrix = hstack([vectors, csr_matrix(numeric)], format="csr", dtype=np.float32)
-    return both

@@ -33,6 +33,7 @@ from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.errors import InputError, UnsupportedError
+from labelspace.features.name_codes import COLUMNS
 from labelspace.methods.parameters import (
     Parameter,
     checked_count,
@@ -116,8 +117,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     needs_label_names : bool
         Whether `fit` takes `label_names` as well.
     uses_label_texts : bool
-        Whether labels without examples may be predicted, by their texts. Methods that cannot are
-        trained without the columns of such labels.
+        Whether labels without examples may be predicted, by their texts, and `fit` takes
+        `name_matches` as well. Methods that cannot are trained without the columns of such labels.
     full_precision : tuple of str
         Arrays of `state` that a fusion must not round to 16 bits.
     params_ : SimpleNamespace
@@ -212,8 +213,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         taxonomy: Taxonomy | None,
         callbacks: Sequence[Callback],
         label_names: csr_matrix | None = None,
+        name_matches: bool = False,
     ) -> Self:
-        """Check the arguments of `fit` and fit; `label_names` is that of `TrainingData`."""
+        """Check the arguments of `fit` and fit; the last two are those of `TrainingData`."""
         self.check_parameters()
         if Y is None:
             raise InputError(f"{self.name} requires y to be passed, but the target y is None")
@@ -225,9 +227,10 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InputError("no example has a label: there is nothing to fit")
         if valid is not None:
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
-        self.params_ = SimpleNamespace(**self.resolve(self.get_params(), Shape.of(X, Y)))
+        shape = _shape_of(X, Y, name_matches)
+        self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
         identity = self._identity(X, Y, valid, taxonomy, label_names)
-        data = TrainingData(X, Y, valid, taxonomy, callbacks, identity, label_names)
+        data = TrainingData(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches)
         self._change(self._fit, data)
         self.n_features_in_ = X.shape[1]
         return self
@@ -511,6 +514,18 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Return in words which members are left out, as a package is not installed; "" if none."""
         return ""
 
+    def reads_label_texts(self) -> bool:
+        """Return whether the method with these parameters makes use of label texts."""
+        return self.uses_label_texts
+
+    def without_examples_of(self, labels: np.ndarray) -> Method:
+        """Return a copy of the fitted method for which these labels have no examples.
+
+        For methods that use label texts: a fusion fits its combination with it.
+        """
+        del labels
+        raise UnsupportedError(f"{self.name} finds no labels without examples")
+
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         """Fit the weights again, on training and held-out examples together.
 
@@ -763,6 +778,16 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         for name, value in resolved.items():
             if value != () or self.parameters[name].kind != "layers":
                 self.parameters[name].check(f"{self.name}.{name}", value)
+
+
+def _shape_of(X: Features, Y: csr_matrix, name_matches: bool) -> Shape:
+    """Return the shape of training data; raise InputError if X is too narrow for match columns."""
+    if name_matches and X.shape[1] < COLUMNS * Y.shape[1]:
+        raise InputError(
+            f"name_matches: X has {X.shape[1]} columns, fewer than {COLUMNS} for each of "
+            f"{Y.shape[1]} labels; append what NameMatcher.transform returns"
+        )
+    return Shape.of(X, Y, name_matches)
 
 
 def _normal(parameter: Parameter, value: Any) -> Any:

@@ -62,9 +62,12 @@ _DECLARED = {
         "classifiers along a label tree, ranked by path probability", update=True
     ),
     "knn": Description(
-        "exact cosine neighbours on the raw features vote for their labels",
+        "cosine neighbours on the raw features vote for their labels",
         update=True,
         neighbours=True,
+    ),
+    "lexical": Description(
+        "label names found in the text, scored by boosted trees", update=True, explain=True
     ),
     "linear": Description(
         "one-vs-all linear classifiers, hard negatives where labels are many",

@@ -21,6 +21,7 @@ HOMES = {
     "hyperbolic": "labelspace.methods.hyperbolic:Hyperbolic",
     "fusion": "labelspace.methods.fusion:Fusion",
     "knn": "labelspace.methods.knn:KNN",
+    "lexical": "labelspace.methods.lexical:Lexical",
     "linear": "labelspace.methods.linear:Linear",
     "neuralxc": "labelspace.methods.neuralxc:NeuralXC",
     "seq2seq": "labelspace.methods.seq2seq:Seq2Seq",

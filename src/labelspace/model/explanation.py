@@ -114,7 +114,8 @@ def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanati
 
 
 def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Explanation:
-    labels, features = tagger.names(), tagger.pipeline.feature_names()
+    labels = tagger.names()
+    features = tagger.pipeline.feature_names(labels)
     near = [
         Neighbour(row, cosine, carried)
         for (row, cosine), carried in zip(found.examples, found.labelled, strict=True)

@@ -10,9 +10,8 @@ from labelspace.methods.base import Method
 
 def needed_bytes(method: Method, shape: Shape) -> dict[str, int]:
     """Return the peak memory of training by purpose, in bytes, including the data."""
-    data = 8 * (shape.feature_nnz + shape.label_nnz) + 16 * shape.points
     params = method.resolve(method.get_params(), shape)
-    return {"the data": data, **type(method).memory(shape, params)}
+    return {"the data": shape.data_bytes, **type(method).memory(shape, params)}
 
 
 def refuse_if_too_large(method: Method, shape: Shape) -> None:

@@ -15,6 +15,7 @@ from labelspace.data.dataset import Dataset, Features
 from labelspace.data.options import LabelSource
 from labelspace.data.stats import statistics
 from labelspace.errors import ParameterError
+from labelspace.features.name_matcher import NameMatcher
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
@@ -155,7 +156,8 @@ class _Run:
         self.on_stage("computing features")
         pipeline, X, metadata = _fit_features(dataset, model, self.features)
         self.on_stage("loading libraries, checking memory")  # loading takes longer than the check
-        refuse_if_too_large(model, Shape.of(X, dataset.labels))
+        matches = pipeline.matcher is not None
+        refuse_if_too_large(model, Shape.of(X, dataset.labels, matches))
         self.on_stage(f"training {model.name}")
         start = time.monotonic()
         model.fit(
@@ -168,6 +170,7 @@ class _Run:
             taxonomy=dataset.taxonomy,
             callbacks=self.callbacks,
             **({"label_names": pipeline.label_names(dataset)} if model.needs_label_names else {}),
+            **({"name_matches": True} if matches else {}),
         )
         metadata["seconds"] = round(time.monotonic() - start, 3)
         tagger = _fitted_tagger(known, pipeline, model, metadata)
@@ -186,9 +189,15 @@ def _trained_width(dataset: Dataset, model: Method) -> int:
     Labels that only the label texts have come last. To a method that does not use the texts they
     would be columns that it can never predict, so it is trained without them.
     """
-    if dataset.label_texts is None or model.uses_label_texts:
+    if dataset.label_texts is None or _matches_names(dataset, model):
         return dataset.n_labels
     return int(dataset.labels.indices.max(initial=-1)) + 1
+
+
+def _matches_names(dataset: Dataset, model: Method) -> bool:
+    """Return whether the method is given matches of label names in the texts."""
+    has_both = dataset.label_texts is not None and dataset.texts is not None
+    return has_both and model.reads_label_texts()
 
 
 def _trained_part(dataset: Dataset, width: int) -> Dataset:
@@ -223,8 +232,8 @@ def needed_memory(
     model = _created(method, params)
     dataset = _as_dataset(source, columns, labels=labels)
     dataset = _trained_part(dataset, _trained_width(dataset, model))
-    _, X, _ = _fit_features(dataset, model, features)
-    return needed_bytes(model, Shape.of(X, dataset.labels))
+    pipeline, X, _ = _fit_features(dataset, model, features)
+    return needed_bytes(model, Shape.of(X, dataset.labels, pipeline.matcher is not None))
 
 
 def _created(method: str | Method, params: dict[str, Any]) -> Method:
@@ -260,6 +269,8 @@ def _fit_features(
     """Return the pipeline, the rows of the training data, and metadata on the features' speed."""
     chosen = model.text_features() if features is None else features
     pipeline = pipeline_for(dataset, chosen)
+    if dataset.label_texts is not None and _matches_names(dataset, model):
+        pipeline.matcher = NameMatcher.of(dataset.label_texts)
     start = time.monotonic()
     X = pipeline.fit_transform(dataset)
     seconds = time.monotonic() - start
@@ -349,8 +360,8 @@ def plan_training(
     model = _created(method, params)
     dataset = _as_dataset(source, columns, labels=labels)
     dataset = _trained_part(dataset, _trained_width(dataset, model))
-    _, X, _ = _fit_features(dataset, model, features)
-    shape = Shape.of(X, dataset.labels)
+    pipeline, X, _ = _fit_features(dataset, model, features)
+    shape = Shape.of(X, dataset.labels, pipeline.matcher is not None)
     resolved = model.resolve(model.get_params(), shape)
     given = model.get_params()
     chosen = {name: value for name, value in resolved.items() if is_auto(given[name])}

@@ -102,7 +102,7 @@ def _read(
         newer = dataset.label_texts
         texts = texts if newer is None else texts.updated(newer)
         dataset = replace(dataset, label_texts=texts.aligned(dataset.names()))
-    if dataset.label_texts is None or method.uses_label_texts:
+    if dataset.label_texts is None or tagger.pipeline.matcher is not None:
         return dataset, dataset.n_labels
     names = dataset.names()
     used = np.unique(dataset.labels.indices)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.methods.base import Method
+from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.float16 import to_float16
 from labelspace.methods.fusion.plan import Member
 from labelspace.methods.registry import method_class
@@ -29,15 +30,23 @@ def fitted_arrays(
     X: csr_matrix,
     Y: csr_matrix,
     taxonomy: Taxonomy | None,
+    columns: MemberColumns,
     valid_X: csr_matrix | None = None,
     valid_Y: csr_matrix | None = None,
     history: bool = False,
 ) -> dict[str, np.ndarray]:
     """Fit a member and return its arrays: a task of an engine."""
-    valid = None if valid_X is None else (valid_X, valid_Y)
-    callbacks = [History()] if history else []
-    model = method_class(member.method)(**member.parameters)
-    return arrays_of_member(model.fit(X, Y, valid=valid, taxonomy=taxonomy, callbacks=callbacks))
+    name = member.method
+    model = method_class(name)(**member.parameters)
+    model.fit(
+        columns.of(name, X),
+        Y,
+        valid=None if valid_X is None else (columns.of(name, valid_X), valid_Y),
+        taxonomy=taxonomy,
+        callbacks=[History()] if history else [],
+        **columns.arguments(name),
+    )
+    return arrays_of_member(model)
 
 
 def arrays_of_member(member: Method) -> dict[str, np.ndarray]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -19,15 +20,18 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import all_within, expect
 from labelspace._core.sparse import as_csr, checked_features, digest
+from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.calibration import log_odds
 from labelspace.components.examples import Examples
 from labelspace.components.holdout import HoldOut, held_out_share
 from labelspace.components.near_duplicates import group_sizes
 from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
 from labelspace.components.training_data import Shape, TrainingData
+from labelspace.components.unseen_labels import labels_to_hide, without_labels
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
 from labelspace.errors import ParameterError, UnsupportedError
+from labelspace.features.name_codes import COLUMNS as MATCH_COLUMNS
 from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.explanation import (
     LabelExplanation,
@@ -36,6 +40,7 @@ from labelspace.methods.explanation import (
     score_changes,
 )
 from labelspace.methods.fusion.budget import TrainingBudget
+from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.float16 import as_float32, to_float16
 from labelspace.methods.fusion.members import (
     arrays_of_member,
@@ -63,11 +68,13 @@ from labelspace.runs.history import History
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
+    from labelspace.runs.callbacks import Callback
 
 EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
 SEED_STEP = 7919  # between the seeds of two copies of a member
 # Members that use the held-out examples however many examples there are, as this takes no time.
-QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn",), ("dxml",)
+QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "lexical"), ("dxml",)
+MORE_HELD_OUT = 8000  # examples at most, with label texts: trees gain by more than weights do
 
 
 class Fusion(Method):
@@ -77,7 +84,8 @@ class Fusion(Method):
     logistic regression on the members' log odds and the label's frequency makes one probability of
     them (stacking [1]_). By default the members are linear classifiers and, by the size of the
     data, an embedding (`DXML`), nearest neighbours (`KNN`) or a tree of classifiers
-    (`HierarchicalXC`).
+    (`HierarchicalXC`). With label texts, names of labels that occur in the text are found too
+    (`Lexical`), also those of labels without examples, and boosted trees combine the members.
 
     Attributes
     ----------
@@ -114,6 +122,7 @@ class Fusion(Method):
     can_find_examples: ClassVar[bool] = True
     can_compare_labels: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
+    uses_label_texts: ClassVar[bool] = True
     summary: ClassVar[str] = "linear classifiers, neighbours and an embedding, combined by stacking"
 
     members: str = text(
@@ -175,13 +184,53 @@ class Fusion(Method):
                     f"there are: auto, or {', '.join(known)}"
                 )
 
+    def reads_label_texts(self) -> bool:
+        return self.members == "auto" or any(
+            name.strip() in method_names() and method_class(name.strip()).uses_label_texts
+            for name in self.members.split(",")
+        )
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        valid: tuple[Any, Any] | None = None,
+        taxonomy: Taxonomy | None = None,
+        callbacks: Sequence[Callback] = (),
+        name_matches: bool = False,
+    ) -> Self:
+        """Fit the members and their combination.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the examples.
+        Y : sparse matrix or array of shape (n, n_labels)
+            Labels of the examples.
+        valid : pair of X and Y, optional
+            Examples to fit the combination on; cut from the training data if None.
+        taxonomy : Taxonomy, optional
+            Parents of the labels, for members that use them.
+        callbacks : sequence of Callback
+        name_matches : bool, default False
+            Whether the last columns of X are those of a `NameMatcher` of all labels.
+
+        Returns
+        -------
+        Fusion
+            The method itself.
+        """
+        return self._fit_checked(X, Y, valid, taxonomy, callbacks, name_matches=name_matches)
+
     def absent_members(self) -> str:
         """Return the kind of members that `auto` leaves out without torch; "" if none."""
         return "" if self.members != "auto" or find_spec("torch") else "its neural member"
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-        share, members = held_out_share(params["validation"], shape.points), params["members"]
+        cap = None if shape.match_nnz is None else MORE_HELD_OUT
+        share, members = held_out_share(params["validation"], shape.points, cap), params["members"]
         if isinstance(members, str):
             # With a time limit, these are all members for which there may be time.
             longest = max(candidate_plans(members, shape, params["budget"]), key=len)
@@ -201,16 +250,20 @@ class Fusion(Method):
         super().check_resolved({**resolved, "members": AUTO})
 
     def _fit(self, data: TrainingData) -> None:
-        hold_out = HoldOut.of(data, self.params_.validation, self.params_.seed, groups=True)
-        X, Y, held_rows = as_csr(data.X), data.Y, hold_out.held_rows
+        X, Y = as_csr(data.X), data.Y
+        self.columns_ = MemberColumns(data.n_text_features if data.name_matches else None)
+        hold_out = self._hold_out(X, data)
+        held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
-        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, Shape.of(X, Y))
+        shape = Shape.of(X, Y, data.name_matches)
+        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
         rankings = self.rankings(held[0])
-        sample_weight = 1.0 / group_sizes(held[0])  # near duplicates count as one example
+        # Near duplicates count as one example.
+        sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))
         given = held[1], hold_out.Y, sample_weight
-        self.combiner_ = precise = Combiner.fit(rankings, *given)
+        self.combiner_ = precise = self._combiner(rankings, held[0], *given)
         if self.params_.objective == "psp":
-            self.combiner_ = Combiner.fit(rankings, *given, tail=True)
+            self.combiner_ = self._combiner(rankings, held[0], *given, tail=True)
         if self.params_.objective != "precision":
             self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, precise)
         if len(held_rows):
@@ -218,7 +271,7 @@ class Fusion(Method):
         for fitted, member in zip(self.members_, self.plan_, strict=True):
             if member.reranks:
                 fitted.drop_candidate_search()
-        self.examples_ = examples_to_keep(self.members_, X, Y)
+        self.examples_ = examples_to_keep(self.members_, self.columns_.texts(X), Y)
         self.row_order_ = np.zeros(0, np.int64)
         finding = self._finding()
         if len(held_rows) and finding is not None and finding.name not in QUICK_TO_REFIT:
@@ -237,6 +290,42 @@ class Fusion(Method):
     def _partial_fit(self, data: TrainingData) -> None:
         update(self, data)
 
+    def _combiner(
+        self,
+        rankings: list[Ranking],
+        X: csr_matrix,
+        Y: csr_matrix,
+        Y_train: csr_matrix,
+        sample_weight: np.ndarray,
+        tail: bool = False,
+    ) -> Combiner:
+        """Return the combination fitted on held-out examples."""
+        if self.columns_.n_text is None or Y.nnz == 0:
+            return Combiner.fit(rankings, Y, Y_train, sample_weight, tail)
+        counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
+        hidden = labels_to_hide(Y, counts, self.params_.seed)
+        seen = [
+            fitted.without_examples_of(hidden).rank(self.columns_.of(fitted.name, X), ranking.k)
+            if fitted.uses_label_texts
+            else without_labels(ranking, hidden)
+            for fitted, ranking in zip(self.members_, rankings, strict=True)
+        ]
+        return BoostedCombiner.fit(seen, Y, Y_train, sample_weight, tail, hidden)
+
+    def _hold_out(self, X: csr_matrix, data: TrainingData) -> HoldOut:
+        """Return the hold-out; near duplicates are found by the features without matches."""
+        share, seed = self.params_.validation, self.params_.seed
+        if not data.name_matches:
+            return HoldOut.of(data, share, seed, groups=True)
+        valid = data.valid and (self.columns_.texts(as_csr(data.valid[0])), data.valid[1])
+        text = replace(data, X=self.columns_.texts(X), valid=valid)
+        found = HoldOut.of(text, share, seed, groups=True, cap=MORE_HELD_OUT)
+        if not len(found.held_rows):
+            given = found.valid and data.valid
+            return replace(found, X=X, valid=given and (as_csr(given[0]), given[1]))
+        held = X[found.held_rows], data.Y[found.held_rows]
+        return replace(found, X=X[found.train_rows], valid=held)
+
     def _fit_members(
         self,
         train: tuple[csr_matrix, csr_matrix],
@@ -249,7 +338,7 @@ class Fusion(Method):
         Copies of the same members are fitted in parallel, one core each, without progress.
         """
         budget = TrainingBudget(self.params_.budget)
-        budget.calibrate(*train, self.params_.seed)
+        budget.calibrate(self.columns_.texts(train[0]), train[1], self.params_.seed)
         plan = [Member.from_json(member) for member in self.params_.members]
         if self.params_.budget is not None:
             plan = self._plan_within(budget, shape)
@@ -298,7 +387,7 @@ class Fusion(Method):
     ) -> list[Method]:
         """Return the members of `plan_`, fitted in processes of their own."""
         X, Y = train
-        shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy}
+        shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy, "columns": self.columns_}
         if valid is not None:
             shared |= {"valid_X": valid[0], "valid_Y": valid[1]}
         if any(isinstance(callback, History) for callback in data.callbacks):
@@ -310,7 +399,9 @@ class Fusion(Method):
 
         states = LocalEngine().map(fitted_arrays, self.plan_, shared=shared, progress=report)
         return [
-            member_of_arrays(member.method, arrays, n_features=X.shape[1], n_labels=Y.shape[1])
+            member_of_arrays(
+                member.method, arrays, **self.columns_.sizes(member.method, X.shape[1], Y.shape[1])
+            )
             for member, arrays in zip(self.plan_, states, strict=True)
         ]
 
@@ -332,9 +423,17 @@ class Fusion(Method):
         for callback in callbacks:
             arrays = callback.finished(identity)
             if arrays is not None:
-                sizes = {"n_features": train[0].shape[1], "n_labels": train[1].shape[1]}
+                sizes = self.columns_.sizes(model.name, train[0].shape[1], train[1].shape[1])
                 return member_of_arrays(model.name, arrays, **sizes)
-        model.fit(*train, valid=valid, taxonomy=data.taxonomy, callbacks=callbacks)
+        if valid is not None:
+            valid = self.columns_.of(model.name, valid[0]), valid[1]
+        model.fit(
+            *(self.columns_.of(model.name, train[0]), train[1]),
+            valid=valid,
+            taxonomy=data.taxonomy,
+            callbacks=callbacks,
+            **self.columns_.arguments(model.name),
+        )
         for callback in callbacks:
             callback.finish(identity, arrays_of_member(model))
         return model
@@ -345,24 +444,26 @@ class Fusion(Method):
         """Fit members to the held-out examples too, now that the combination is fitted."""
         for member in self.members_:
             refits = _refits_on_all(member.name, X.shape[0])
-            if refits and member.refit(X, Y, taxonomy):
+            own = self.columns_.of(member.name, X)
+            if refits and member.refit(own, Y, taxonomy):
                 continue
             in_time = refits or member.name in QUICK_TO_UPDATE
             if in_time and member.can_update and not member.can_refit_grown:
-                member.partial_fit(X[held_rows], Y[held_rows])
+                member.partial_fit(own[held_rows], Y[held_rows])
 
     def rankings(self, X: csr_matrix) -> list[Ranking]:
         """Return the ranking of each member; a member that is not updated lacks new labels."""
         # `rank` instead of `predict`: checking one row again would take as long as ranking it.
         rankings: list[Ranking] = []
-        for fitted, member in zip(self.members_, self.plan_, strict=True):
+        parts = self.columns_.split([member.method for member in self.plan_], X)
+        for fitted, member, own in zip(self.members_, self.plan_, parts, strict=True):
             if member.reranks:
                 listed = listed_by_any(rankings)
                 if listed.max(initial=-1) >= fitted.n_labels_:
                     listed = np.where(listed < fitted.n_labels_, listed, -1)
-                rankings.append(fitted.rerank(X, listed))
+                rankings.append(fitted.rerank(own, listed))
             else:
-                rankings.append(fitted.rank(X, min(self.params_.shortlist, fitted.n_labels_)))
+                rankings.append(fitted.rank(own, min(self.params_.shortlist, fitted.n_labels_)))
         return rankings
 
     def _predict(self, X: Features, k: int) -> Ranking:
@@ -444,6 +545,7 @@ class Fusion(Method):
         finding = self._finding()
         if finding is None:
             return super().nearest_examples(X, k)
+        X = self.columns_.of(finding.name, as_csr(checked_features(X, self.n_features_in_)))
         order = self.row_order_
         return [
             each._replace(row=int(order[each.row])) if each.row < len(order) else each
@@ -466,7 +568,7 @@ class Fusion(Method):
         ndarray of shape (n, dim)
         """
         self._check_fitted()
-        X = as_csr(checked_features(X, self.n_features_in_))
+        X = self.columns_.texts(as_csr(checked_features(X, self.n_features_in_)))
         member = member_with_space(self.members_)
         return self._of_weights().embed(X) if member is None else member.embed(X)
 
@@ -493,12 +595,14 @@ class Fusion(Method):
         return self._weight_space
 
     def metadata(self) -> dict[str, Any]:
-        weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
+        members: list[dict[str, Any]] = [{"name": member.method} for member in self.plan_]
+        if not isinstance(self.combiner_, BoostedCombiner):
+            weights = self.combiner_.weights.T[:-2:COLUMNS].round(3).tolist()
+            members = [
+                {**member, "weights": own} for member, own in zip(members, weights, strict=True)
+            ]
         return {
-            "members": [
-                {"name": member.method, "weights": own}
-                for member, own in zip(self.plan_, weights, strict=True)
-            ],
+            "members": members,
             "tail_offset": [None if np.isinf(e) else e for e in self.combiner_.tail_offset],
         }
 
@@ -518,31 +622,49 @@ class Fusion(Method):
             arrays |= to_float16(self.examples_.state())
         if len(self.row_order_):
             arrays |= to_float16({"row_order": self.row_order_})
+        if self.columns_.n_text is not None:
+            arrays["n_text"] = np.array([self.columns_.n_text], np.int64)
         for place, fitted in enumerate(self.members_):
             arrays |= prefixed(f"member.{place}.", stored_arrays(fitted))
         return arrays
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         documents = json.loads(bytes(arrays["members"]))
-        self.combiner_ = Combiner.restore(arrays, len(documents), self.n_labels_)
+        combiner = BoostedCombiner if "combiner.trees.start" in arrays else Combiner
+        self.combiner_ = combiner.restore(arrays, len(documents), self.n_labels_)
         self.members_, self.plan_ = [], []
+        self.columns_ = self._restored_columns(arrays)
         shared = {name: array for name, array in arrays.items() if not name.startswith("member.")}
         shared = as_float32(shared)
-        self.examples_ = Examples.restore(shared, self.n_features_in_, self.n_labels_)
+        n_text = self.columns_.sizes("linear", self.n_features_in_, self.n_labels_)
+        self.examples_ = Examples.restore(shared, *n_text.values())
         self.row_order_ = shared.get("row_order", np.zeros(0, np.int64))
         expect(all_within(self.row_order_, 0, 2**62), "the order of the examples does not fit")
         self._weight_space = None
         for place, document in enumerate(documents):
             n_labels = document.get("labels", self.n_labels_)
             expect(n_labels in range(1, self.n_labels_ + 1), "a member has too many labels")
-            sizes = {"n_features": self.n_features_in_, "n_labels": n_labels}
             name, reranks = document["method"], document["reranks"]
             expect(name != self.name, "a member of the fusion is a fusion")
             cls = method_class(name)
             expect(not reranks or (place > 0 and cls.can_rerank), f"{name} cannot rerank")
             own = as_float32(with_prefix(f"member.{place}.", arrays))
+            sizes = self.columns_.sizes(name, self.n_features_in_, n_labels)
             self.members_.append(cls.restored(document, own, **sizes))
             self.plan_.append(Member(name, document["parameters"], bool(reranks)))
+
+    def _restored_columns(self, arrays: Mapping[str, np.ndarray]) -> MemberColumns:
+        if "n_text" not in arrays:
+            return MemberColumns()
+        given = arrays["n_text"]
+        expect(given.shape == (1,) and given.dtype == np.int64, "the columns do not fit")
+        # Labels that an update added have no match columns.
+        n_text = int(given[0])
+        matched, rest = divmod(self.n_features_in_ - n_text, MATCH_COLUMNS)
+        expect(
+            n_text >= 0 and rest == 0 and 0 <= matched <= self.n_labels_, "the columns do not fit"
+        )
+        return MemberColumns(n_text)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

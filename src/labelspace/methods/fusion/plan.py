@@ -6,6 +6,7 @@ docs/methods/fusion.md has the figures by which they were chosen.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ DXML_MANY_EXAMPLES: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, 
 # that is left over does less harm than a limit that is exceeded.
 TREE_COST, KNN_COST, DXML_COST, DXML_MANY_EXAMPLES_COST = 1.3, 0.05, 9.0, 4.0
 LINEAR_COST = {"all": 2.5, "hard": 1.5}  # by the negatives
+LEXICAL_COST = 0.5
 DXML_SECONDS = 8.0  # the least that dxml takes: torch is imported, and some hundred steps are made
 # Examples from which on knn reads a part of its index only, and how much: recall is above 0.99.
 BOUNDED_NEIGHBOURS, MAX_POSTINGS = 150_000, 50_000
@@ -104,10 +106,14 @@ def plan_members(members: str, shape: Shape) -> list[Member]:
     no word with the query. dxml takes too long on very many examples, ranks labels with few
     examples badly, and needs torch; knn then replaces it. Where labels are too many to train
     classifiers against all examples, a tree finds candidates too, and the linear classifiers only
-    rerank. With dense features, few examples are enough for dxml.
+    rerank. With dense features, few examples are enough for dxml. With match columns, the labels
+    that count are those with examples, and names in the text propose labels too.
     """
     if members.strip() != "auto":
         return [Member(name.strip(), {}) for name in members.split(",")]
+    if shape.match_nnz is not None:
+        plain = replace(shape, labels=shape.used_labels, match_nnz=None)
+        return [Member("lexical", {}, cost=LEXICAL_COST), *plan_members(members, plain)]
     dxml_possible = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
     negatives = _linear_negatives(shape)
     if negatives != "hard":

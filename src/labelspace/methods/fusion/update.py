@@ -39,11 +39,12 @@ def update(model: Fusion, data: TrainingData) -> None:
         rankings = model.rankings(X[labelled])
         model.combiner_ = model.combiner_.recalibrated(rankings, Y[labelled], share)
     if model.examples_ is not None:
-        model.examples_ = model.examples_.plus(X, Y)
+        model.examples_ = model.examples_.plus(model.columns_.texts(X), Y)
     in_parts = [member for member in model.members_ if member.can_refit_grown]
     for member in model.members_:
         if member.can_update and not member.can_refit_grown:
-            member.partial_fit(X, Y, callbacks=data.callbacks)
+            own = model.columns_.of(member.name, X)
+            member.partial_fit(own, Y, callbacks=data.callbacks)
     if in_parts:
         examples = _all_examples(model)
         for member in in_parts:

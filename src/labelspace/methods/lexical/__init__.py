@@ -1,0 +1,3 @@
+from labelspace.methods.lexical.method import Lexical
+
+__all__ = ["Lexical"]

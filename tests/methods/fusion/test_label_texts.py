@@ -1,0 +1,100 @@
+"""Fusion with label texts: a lexical member, boosted trees, labels without examples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import labelspace as ls
+from labelspace.components.boosted_stacking import BoostedCombiner
+from labelspace.components.stacking import Combiner
+from labelspace.errors import ModelFormatError
+from support.named import N_LABELS, N_SEEN, named
+
+MEMBERS = "knn,linear,lexical"
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return ls.train(named(400), method="fusion", members=MEMBERS)
+
+
+@pytest.fixture(scope="module")
+def test_set():
+    return named(80, seed=3, n_labels=N_LABELS)
+
+
+def test_labels_without_examples_are_found(tagger, test_set):
+    ranked = tagger.predict(test_set, 5).labels
+    pairs = [(row, label) for row, label in zip(*test_set.labels.nonzero(), strict=True)]
+    unseen = [label in ranked[row] for row, label in pairs if label >= N_SEEN]
+    seen = [label in ranked[row] for row, label in pairs if label < N_SEEN]
+    assert np.mean(unseen) > 0.7
+    assert np.mean(seen) > 0.8
+    assert isinstance(tagger.method.combiner_, BoostedCombiner)
+
+
+def test_members_take_their_own_columns(tagger):
+    widths = {member.name: member.n_features_in_ for member in tagger.method.members_}
+    assert widths["lexical"] == 2 * N_LABELS
+    assert widths["knn"] == widths["linear"] == tagger.pipeline.text.n_features
+    assert tagger.method.n_features_in_ == widths["lexical"] + widths["knn"]
+
+
+def test_a_loaded_model_and_single_texts_rank_alike(tagger, test_set, tmp_path):
+    tagger.save(tmp_path / "m")
+    loaded = ls.load(tmp_path / "m")
+    together, after = tagger.predict(test_set, 5), loaded.predict(test_set, 5)
+    assert np.array_equal(together.labels, after.labels)
+    assert np.array_equal(together.scores, after.scores)
+    assert [loaded.tag(text) for text in test_set.texts] == tagger.tag_many(test_set.texts)
+
+
+def test_explanations_name_the_match(tagger):
+    found = tagger.explain("bright pencils and quiet things.", "pencil")
+    assert "pencil (name in the text)" in dict(found.features)
+
+
+def test_only_and_exclude_reach_labels_without_examples(tagger):
+    text = "pencils and orchids"
+    assert {tag.name for tag in tagger.tag(text, only=["pencil"])} <= {"pencil"}
+    assert "pencil" not in {tag.name for tag in tagger.tag(text, exclude=["pencil"])}
+
+
+def test_without_a_member_that_uses_them_label_texts_change_nothing():
+    data = named(120)
+    tagger = ls.train(data, method="fusion", members="knn,linear")
+    plain = ls.train(data, method="fusion", members="knn,linear", labels=None)
+    assert tagger.pipeline.matcher is None
+    assert tagger.method.n_labels_ == N_SEEN
+    assert type(tagger.method.combiner_) is Combiner
+    assert np.array_equal(tagger.predict(data, 3).labels, plain.predict(data, 3).labels)
+
+
+@pytest.mark.parametrize("objective", ["psp", "f1"])
+def test_other_objectives(objective):
+    tagger = ls.train(named(200), method="fusion", members="knn,lexical", objective=objective)
+    assert len(tagger.tag("old pencils", k=2)) > 0
+
+
+def test_copies_of_members_and_given_validation():
+    tagger = ls.train(
+        named(150), valid=named(60, seed=2), method="fusion", members="knn,lexical", ensemble=2
+    )
+    assert [member.name for member in tagger.method.members_] == ["knn", "lexical"] * 2
+    assert tagger.tag("pencils", k=1)[0].name == "pencil"
+
+
+def test_auto_adds_the_lexical_member():
+    plan = ls.model.training.plan_training(named(60), method="fusion")
+    assert plan.parameters["members"][0]["method"] == "lexical"
+    assert any(purpose.startswith("lexical:") for purpose in plan.memory)
+
+
+def test_damaged_columns_are_refused(tagger):
+    method = tagger.method
+    arrays = method.state()
+    sizes = {"n_features": method.n_features_in_, "n_labels": method.n_labels_}
+    for name in ("n_text", "combiner.counts"):
+        with pytest.raises(ModelFormatError):
+            ls.Fusion.restored(method.to_json(), {**arrays, name: arrays[name] + 10**6}, **sizes)
