@@ -98,3 +98,26 @@ def test_damaged_columns_are_refused(tagger):
     for name in ("n_text", "combiner.counts"):
         with pytest.raises(ModelFormatError):
             ls.Fusion.restored(method.to_json(), {**arrays, name: arrays[name] + 10**6}, **sizes)
+
+
+def test_an_update_counts_further_matches_and_adds_labels(test_set, tmp_path):
+    model = ls.train(named(400), method="fusion", members=MEMBERS)
+    known = model.predict(test_set, 5)
+    lexical = next(each for each in model.method.members_ if each.name == "lexical")
+    before = lexical.counts_.copy()
+    rows = [{"text": f"a zeppelin over {word}.", "labels": ["airship"]} for word in "abcdefgh"]
+    model.update([*rows, {"text": "bright pencils.", "labels": ["pencil"]}])
+    assert model.label_names[-1] == "airship"
+    assert model.tag("an old zeppelin", k=1)[0].name == "airship"
+    counts = lexical.counts_
+    assert counts.shape == (N_LABELS + 1, 5)
+    pencil = model.label_names.index("pencil")
+    assert (counts[pencil] - before[pencil]).tolist() == [1, 1, 1, 1, 1]
+    again = model.predict(test_set, 5)
+    assert np.mean(again.labels[:, 0] == known.labels[:, 0]) > 0.8
+    model.save(tmp_path / "m")
+    loaded = ls.load(tmp_path / "m").predict(test_set, 5)
+    assert np.array_equal(loaded.labels, again.labels)
+    assert np.array_equal(loaded.scores, again.scores)
+    assert model.neighbours("an old zeppelin", k=1)
+    assert model.explain("bright pencils", "pencil").examples
