@@ -52,6 +52,20 @@ def test_an_example_without_common_features_gets_no_label():
     assert ranking.labels.tolist() == [[-1, -1]]
 
 
+def test_a_bounded_search_finds_the_same_where_the_bound_is_not_reached():
+    X, Y = planted(300, seed=1)
+    exact = KNN().fit(X[:200], Y[:200])
+    bounded = KNN(max_postings=10_000).fit(X[:200], Y[:200])
+    restored = KNN.restored(
+        bounded.to_json(), bounded.state(), n_features=X.shape[1], n_labels=Y.shape[1]
+    )
+    expected = exact.predict(X[200:], 5)
+    for model in (bounded, restored):
+        found = model.predict(X[200:], 5)
+        np.testing.assert_array_equal(found.labels, expected.labels)
+        np.testing.assert_array_equal(found.scores, expected.scores)
+
+
 def test_similarities_that_cancel_are_counted_once():
     # The partial sum of the first example returns to exactly zero.
     X = csr_matrix(np.array([[1, -1], [1, 1]], np.float32))

@@ -121,7 +121,8 @@ def solve(
     against_all = tasks.positive is None
     positive = _fixed([] if tasks.positive is None else tasks.positive, np.bool_)
     all_rows = _fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
-    settings = Settings(loss == "logistic", float(C), float(tolerance), passes, float(prune), seed)
+    settings = Settings(float(C), float(tolerance), passes, float(prune), seed)
+    logistic = True if loss == "logistic" else None
 
     def block(start: int, stop: int, scratch: Scratch) -> tuple[np.ndarray, ...]:
         kept = None if blocks is None else blocks.take(start)
@@ -130,7 +131,8 @@ def solve(
             parts = _checked(kept, stop - start, X.shape[1] + 1)
         else:
             parts = solve_block(
-                *(examples, indptr, rows, positive, all_rows, start, stop, settings, scratch)
+                *(examples, indptr, rows, positive, all_rows, start, stop),
+                *(settings, logistic, scratch),
             )
             if blocks is not None:
                 blocks.put(start, parts)

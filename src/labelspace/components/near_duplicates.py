@@ -12,6 +12,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import unit_rows
+from labelspace._core.top_k import pop, push
 
 NEAR_DUPLICATE_COSINE = 0.8  # different listings of one product are above it, products below
 # The search reads at most so many entries of features, about half a minute's worth; examples that
@@ -93,6 +94,7 @@ def near_duplicates(
         np.full(n_rows, -1, np.int64),
         np.zeros(n_rows, np.bool_),
         np.empty(n_rows, np.int64),
+        *np.empty((2, np.diff(rows.indptr).max(initial=0)), np.int64),
     )
     ends = postings.indptr[1:].copy()
     while progress[-1] < max_work and not _take_groups(
@@ -107,7 +109,7 @@ def near_duplicates(
 @njit(cache=True, nogil=True)
 def _take_groups(  # type: ignore[no-untyped-def]
     order, size, indptr, indices, data, p_indptr, p_ends, p_indices, query, compared, visited,
-    group, sizes, progress, pause,
+    group, lengths, longest, sizes, progress, pause,
 ):  # fmt: skip
     """Continue the search until the work reaches `pause`; return True once it has finished.
 
@@ -119,12 +121,19 @@ def _take_groups(  # type: ignore[no-untyped-def]
     `progress` holds the position in the order, the members of the current group, how many of them
     were expanded, the examples taken so far, and the work done.
     """
-    place, count, done, taken, work = progress
+    place, count, done, taken, work = (
+        progress[0],
+        progress[1],
+        progress[2],
+        progress[3],
+        progress[4],
+    )
     finished = False
     while work < pause:
         if done == count:
             if count > 0 and taken + count <= size:
-                sizes[group[:count]] = count
+                for member in group[:count]:
+                    sizes[member] = count
                 taken += count
             count = done = 0
             while place < len(order) and visited[order[place]]:
@@ -135,11 +144,18 @@ def _take_groups(  # type: ignore[no-untyped-def]
             group[0], visited[order[place]], count = order[place], True, 1
         row = group[done]
         done += 1
-        own = indices[indptr[row] : indptr[row + 1]]
-        query[own] = data[indptr[row] : indptr[row + 1]]
-        work += 1 + len(own)
+        first, last = indptr[row], indptr[row + 1]
+        work += 1 + last - first
+        # A heap, since numpy's sort takes longer to compile than all other loops of a training.
+        queued = 0
+        for cell in range(first, last):
+            query[indices[cell]] = data[cell]
+            length = p_indptr[indices[cell] + 1] - p_indptr[indices[cell]]
+            queued = push(length, indices[cell], lengths, longest, queued)
         aside = 0.0
-        for feature in own[np.argsort(p_indptr[own] - p_indptr[own + 1])]:
+        while queued > 0:
+            feature = longest[0]
+            queued = pop(lengths, longest, queued)
             aside += query[feature] ** 2
             if aside < NEAR_DUPLICATE_COSINE**2:
                 continue
@@ -162,7 +178,8 @@ def _take_groups(  # type: ignore[no-untyped-def]
                 p_indices[kept] = other
                 kept += 1
             p_ends[feature] = kept
-        query[own] = 0.0
+        for cell in range(first, last):
+            query[indices[cell]] = 0.0
     progress[0], progress[1], progress[2], progress[3], progress[4] = (
         place, count, done, taken, work,
     )  # fmt: skip

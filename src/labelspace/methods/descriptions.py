@@ -62,7 +62,7 @@ _DECLARED = {
         "classifiers along a label tree, ranked by path probability", update=True
     ),
     "knn": Description(
-        "exact cosine neighbours on the raw features vote for their labels",
+        "cosine neighbours on the raw features vote for their labels",
         update=True,
         neighbours=True,
     ),

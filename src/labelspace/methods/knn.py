@@ -16,6 +16,7 @@ from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.explanation import checked_row, pairs
 from labelspace.methods.parameters import SEED, integer, number
 from labelspace.ranking import Ranking
+from labelspace.search.neighbours.bounded import BoundedNeighbours
 from labelspace.search.neighbours.sparse import SparseNeighbours
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ class KNN(Method):
 
         score(l | x) = sum_{i in N(x)} s_i^p y_il / sum_{i in N(x)} s_i^p,   s_i = cos(x, x_i)
 
-    The search is exact, by an inverted index over the features. The rule is that of [1]_.
+    The search is exact, by an inverted index over the features; `max_postings` bounds its cost at
+    some loss of neighbours. The rule is that of [1]_.
 
     Attributes
     ----------
-    neighbours_ : SparseNeighbours
+    neighbours_ : SparseNeighbours or BoundedNeighbours
         The inverted index.
     Y_ : csr_matrix
         Labels of the training examples.
@@ -56,7 +58,7 @@ class KNN(Method):
     name: ClassVar[str] = "knn"
     can_update: ClassVar[bool] = True
     can_find_examples: ClassVar[bool] = True
-    summary: ClassVar[str] = "exact cosine neighbours on the raw features vote for their labels"
+    summary: ClassVar[str] = "cosine neighbours on the raw features vote for their labels"
 
     neighbours: int = integer(
         "Number of training examples that vote.", default=20, group="usual", low=1
@@ -77,18 +79,30 @@ class KNN(Method):
         high=1.0,
         none="use all features",
     )
+    max_postings: int | None = integer(
+        "Number of entries of the inverted index that a query reads, those that can add most to a "
+        "similarity first.",
+        default=None,
+        low=1000,
+        none="as many as exact search needs",
+    )
     seed: int = SEED
 
     def _fit(self, data: TrainingData) -> None:
         self.refit(as_csr(data.X), data.Y, None)
 
+    def _index(self, X: csr_matrix) -> SparseNeighbours | BoundedNeighbours:
+        common, most = self.params_.max_document_frequency, self.params_.max_postings
+        if most is None:
+            return SparseNeighbours.of(X, common)
+        return BoundedNeighbours.of(X, most, common)
+
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
-        common = self.params_.max_document_frequency
-        self.neighbours_, self.Y_ = SparseNeighbours.of(X, common), Y
+        self.neighbours_, self.Y_ = self._index(X), Y
         # Features that are left out now are left out of later examples too.
         self.unused_ = np.zeros(0, np.int64)
-        if common is not None:
+        if self.params_.max_document_frequency is not None:
             indexed = np.diff(self.neighbours_.postings.indptr) > 0
             used = np.bincount(X.indices, minlength=X.shape[1]) > 0
             self.unused_ = np.flatnonzero(used & ~indexed)
@@ -145,13 +159,18 @@ class KNN(Method):
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
-        self.neighbours_ = SparseNeighbours.restore(arrays, (self.n_features_in_, self.Y_.shape[0]))
+        sizes, most = (self.n_features_in_, self.Y_.shape[0]), self.params_.max_postings
+        if most is None:
+            self.neighbours_ = SparseNeighbours.restore(arrays, sizes)
+        else:
+            self.neighbours_ = BoundedNeighbours.restore(arrays, sizes, most)
         self.unused_ = arrays.get("unused", np.zeros(0, np.int64))
         expect(all_within(self.unused_, 0, self.n_features_in_), "the unused features do not fit")
 
     @classmethod
-    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
+        copies = 3 if params["max_postings"] is None else 5  # by example too, while both are made
         return {
-            "inverted index": 3 * 8 * shape.feature_nnz + 8 * shape.features,
+            "inverted index": copies * 8 * shape.feature_nnz + 8 * shape.features,
             "labels": 8 * shape.label_nnz,
         }

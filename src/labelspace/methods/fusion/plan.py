@@ -31,6 +31,8 @@ DXML_MANY_EXAMPLES: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, 
 TREE_COST, KNN_COST, DXML_COST, DXML_MANY_EXAMPLES_COST = 1.3, 0.05, 9.0, 4.0
 LINEAR_COST = {"all": 2.5, "hard": 1.5}  # by the negatives
 DXML_SECONDS = 8.0  # the least that dxml takes: torch is imported, and some hundred steps are made
+# Examples from which on knn reads a part of its index only, and how much: recall is above 0.99.
+BOUNDED_NEIGHBOURS, MAX_POSTINGS = 150_000, 50_000
 EXAMPLES_PER_LABEL = 10  # on average; with fewer, dxml improves the ranking by next to nothing
 COMMON_FEATURES = 32  # from so many on, common features are a dense part of the input
 # Labels with few examples need more negatives, and have deeper leaves in the tree.
@@ -172,8 +174,15 @@ def has_dense_features(shape: Shape) -> bool:
 
 
 def knn_member(shape: Shape) -> Member:
-    """Return knn, on the sparse features alone: by dense ones every example is a neighbour."""
-    parameters = {"max_document_frequency": 0.5} if has_dense_features(shape) else {}
+    """Return knn, on the sparse features alone: by dense ones every example is a neighbour.
+
+    From so many examples on, a query would read more of the index than the other members cost.
+    """
+    parameters: dict[str, Any] = {}
+    if has_dense_features(shape):
+        parameters["max_document_frequency"] = 0.5
+    if shape.points >= BOUNDED_NEIGHBOURS:
+        parameters["max_postings"] = MAX_POSTINGS
     return Member("knn", parameters, cost=KNN_COST)
 
 

@@ -47,6 +47,7 @@ from labelspace.methods.hierarchicalxc.presets import (
 )
 from labelspace.methods.hierarchicalxc.update import update
 from labelspace.methods.parameters import (
+    ADAM_LR,
     AUTO,
     KEEP_EXAMPLES,
     PRUNE,
@@ -173,10 +174,11 @@ class HierarchicalXC(Method):
         default="svd",
         group="paper",
     )
-    code_lr: float = number(
-        "Learning rate of Adam for the autoencoder; singular vectors need small steps.",
+    code_lr: float = having(
+        ADAM_LR,
+        help="Learning rate of Adam for the autoencoder; singular vectors need small steps.",
         default=2e-4,
-        low=0.0,
+        group="expert",
     )
     epochs: int = integer(
         "Number of training epochs of an autoencoder that is not a single layer of singular "

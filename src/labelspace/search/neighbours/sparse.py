@@ -18,6 +18,8 @@ from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.search.neighbours.voting import vote_rows
 
+SMALLEST = np.float32(1e-6)  # cosine of a neighbour: below it, two examples share nothing
+
 
 class SparseNeighbours:
     """Inverted index over examples of length 1.
@@ -34,12 +36,7 @@ class SparseNeighbours:
     @classmethod
     def of(cls, X: csr_matrix, common: float | None = None) -> Self:
         """Index the rows of X, without features that more than the share `common` of them have."""
-        unit = unit_rows(X)
-        if common is not None:
-            rare = np.bincount(X.indices, minlength=X.shape[1]) <= common * X.shape[0]
-            unit = csr_matrix(unit.multiply(rare))
-            unit.eliminate_zeros()
-        return cls(csr_matrix(unit.T))
+        return cls(csr_matrix(rare_features(unit_rows(X), common).T))
 
     def extended(self, X: csr_matrix, *, scaled: bool = False) -> SparseNeighbours:
         """Return an index with further examples behind those of this one; `scaled`: as they are."""
@@ -94,6 +91,16 @@ class SparseNeighbours:
         return cls(unpack_csr("postings", arrays, shape))
 
 
+def rare_features(X: csr_matrix, common: float | None) -> csr_matrix:
+    """Return X without features that more than the share `common` of the rows have; None: all."""
+    if common is None:
+        return X
+    rare = np.bincount(X.indices, minlength=X.shape[1]) <= common * X.shape[0]
+    left = csr_matrix(X.multiply(rare))
+    left.eliminate_zeros()
+    return left
+
+
 @njit(cache=True, nogil=True)
 def _nearest(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines
@@ -113,7 +120,7 @@ def _nearest(  # type: ignore[no-untyped-def]
                 for posting in range(p_indptr[feature], p_indptr[feature + 1]):
                     similarity[p_indices[posting]] += value * p_data[posting]
             for example in range(n_examples):
-                if similarity[example] > 1e-6:
+                if similarity[example] > SMALLEST:
                     filled = keep_best(
                         similarity[example], example, cosines[row], near[row], filled
                     )
@@ -131,7 +138,7 @@ def _nearest(  # type: ignore[no-untyped-def]
                 similarity[example] += value * p_data[posting]
         for s in range(n_seen):
             example = seen[s]
-            if similarity[example] > 1e-6:
+            if similarity[example] > SMALLEST:
                 filled = keep_best(similarity[example], example, cosines[row], near[row], filled)
             similarity[example] = 0.0
             marked[example] = False
