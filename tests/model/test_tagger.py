@@ -130,7 +130,7 @@ def test_update_matches_the_labels_of_a_dataset_by_name_or_number(file, more):
 
 
 def test_update_of_a_method_that_cannot_names_those_that_can(file, more, tmp_path):
-    with pytest.raises(UnsupportedError, match=r"not supported by random.*dxml, fusion"):
+    with pytest.raises(UnsupportedError, match=r"not supported by random.*dxml, fusion, glas"):
         ls.train(file, method="random").update(more)
     with pytest.raises(DataError, match="no such file"):
         ls.train(file, method="glas", **SMALL).update(tmp_path / "nothing.jsonl")

@@ -91,18 +91,18 @@ class KNN(Method):
     def _fit(self, data: TrainingData) -> None:
         self.refit(as_csr(data.X), data.Y, None)
 
+    def _index(self, X: csr_matrix) -> SparseNeighbours | BoundedNeighbours:
+        common, most = self.params_.max_document_frequency, self.params_.max_postings
+        if most is None:
+            return SparseNeighbours.of(X, common)
+        return BoundedNeighbours.of(X, most, common)
+
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
-        common, most = self.params_.max_document_frequency, self.params_.max_postings
-        self.neighbours_: SparseNeighbours | BoundedNeighbours
-        if most is None:
-            self.neighbours_ = SparseNeighbours.of(X, common)
-        else:
-            self.neighbours_ = BoundedNeighbours.of(X, most, common)
-        self.Y_ = Y
+        self.neighbours_, self.Y_ = self._index(X), Y
         # Features that are left out now are left out of later examples too.
         self.unused_ = np.zeros(0, np.int64)
-        if common is not None:
+        if self.params_.max_document_frequency is not None:
             indexed = np.diff(self.neighbours_.postings.indptr) > 0
             used = np.bincount(X.indices, minlength=X.shape[1]) > 0
             self.unused_ = np.flatnonzero(used & ~indexed)
