@@ -32,10 +32,10 @@ def test_capabilities_are_declared_where_they_are_implemented(name):
 
 
 def test_methods_with_a_capability_are_those_installed(monkeypatch):
-    assert methods_with("explain") == "fusion, glas, linear"
+    assert methods_with("explain") == "fusion, glas, lexical, linear"
     assert methods_with("map") == "dxml, glas, hyperbolic"
     monkeypatch.setattr(descriptions, "find_spec", lambda _: None)
-    assert methods_with("explain") == "fusion, linear"
+    assert methods_with("explain") == "fusion, lexical, linear"
 
 
 def test_the_extras_are_what_the_modules_import():
