@@ -68,7 +68,9 @@ def test_what_cannot_be_explained_is_said_in_words(tagger):
     with pytest.raises(InputError, match="2 examples"):
         tagger.explain(tagger.pipeline.transform_texts(["plum", "saw"]))
     knn = ls.Tagger(tagger.pipeline, ls.KNN(), tagger.label_names)
-    with pytest.raises(UnsupportedError, match=r"by knn; .* support it: fusion, glas, lexical, linear"):
+    with pytest.raises(
+        UnsupportedError, match=r"by knn; .* support it: fusion, glas, lexical, linear"
+    ):
         knn.explain("plum")
 
 

@@ -70,6 +70,7 @@ class BoostedTrees:
             Learning rate.
         """
         from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
         if not 0 < hits.sum() < len(hits):
             share = (hits.sum() + 0.5) / (len(hits) + 1.0)
@@ -83,7 +84,9 @@ class BoostedTrees:
             early_stopping=False,
             random_state=0,
         )
-        model.fit(features, hits, weights)
+        # On one thread: its sums depend on the number of threads.
+        with threadpool_limits(limits=1, user_api="openmp"):
+            model.fit(features, hits, weights)
         nodes = [predictors[0].nodes for predictors in model._predictors]
         return cls._of(nodes, float(model._baseline_prediction.ravel()[0]))
 
