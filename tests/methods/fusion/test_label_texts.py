@@ -105,13 +105,13 @@ def test_an_update_counts_further_matches_and_adds_labels(test_set, tmp_path):
     known = model.predict(test_set, 5)
     lexical = next(each for each in model.method.members_ if each.name == "lexical")
     before = lexical.counts_.copy()
-    rows = [{"text": f"a zeppelin over {word}.", "labels": ["airship"]} for word in "abcdefgh"]
-    model.update([*rows, {"text": "bright pencils.", "labels": ["pencil"]}])
+    pencil = model.names().index("pencil")
+    rows = [{"text": "hidden3 hidden5 hidden7", "labels": ["airship"]}] * 20
+    model.update([*rows, {"text": "bright pencils.", "labels": [model.label_names[pencil]]}])
     assert model.label_names[-1] == "airship"
-    assert model.tag("an old zeppelin", k=1)[0].name == "airship"
+    assert "airship" in {tag.name for tag in model.tag("hidden3 hidden5 hidden7", k=3)}
     counts = lexical.counts_
     assert counts.shape == (N_LABELS + 1, 5)
-    pencil = model.label_names.index("pencil")
     assert (counts[pencil] - before[pencil]).tolist() == [1, 1, 1, 1, 1]
     again = model.predict(test_set, 5)
     assert np.mean(again.labels[:, 0] == known.labels[:, 0]) > 0.8
@@ -119,5 +119,5 @@ def test_an_update_counts_further_matches_and_adds_labels(test_set, tmp_path):
     loaded = ls.load(tmp_path / "m").predict(test_set, 5)
     assert np.array_equal(loaded.labels, again.labels)
     assert np.array_equal(loaded.scores, again.scores)
-    assert model.neighbours("an old zeppelin", k=1)
+    assert model.neighbours("hidden3", k=1)
     assert model.explain("bright pencils", "pencil").examples
