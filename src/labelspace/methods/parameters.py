@@ -294,8 +294,7 @@ BATCH_SIZE: Any = integer(
 EPOCHS: Any = integer(
     "Maximum number of passes over the training data.", default=8, group="usual", low=1
 )
-MAX_LR = 1e6  # beyond all use; torch's single precision overflows further on
-ADAM_LR: Any = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0, high=MAX_LR)
+ADAM_LR: Any = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0)
 NEIGHBOUR_RECALL: Any = number(
     "Share of the true neighbours that approximate search has to find.",
     default=0.99,

@@ -38,7 +38,6 @@ from labelspace.methods.dxml.update import update
 from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voter_rows, voters
 from labelspace.methods.explanation import checked_row
 from labelspace.methods.parameters import (
-    ADAM_LR,
     AUTO,
     BATCH_SIZE,
     KEEP,
@@ -250,7 +249,7 @@ class DXML(Method):
         default=True,
         group="paper",
     )
-    lr: float = having(ADAM_LR, help="Learning rate.", default=0.005)
+    lr: float = number("Learning rate.", default=0.005, group="usual", low=0.0)
     epochs: int | Auto = integer(
         "Maximum number of passes over the training data.",
         default=AUTO,

@@ -240,11 +240,11 @@ class GLaS(Method):
         default=0.004,
         help="Learning rate of the encoder, and of the labels unless `label_lr` is given.",
     )
-    label_lr: float | None = having(
-        ADAM_LR,
-        help="Learning rate of the label vectors, eta_V of the paper.",
+    label_lr: float | None = number(
+        "Learning rate of the label vectors, eta_V of the paper.",
         default=None,
         group="paper",
+        low=0.0,
         none="the same as `lr`",
     )
     hidden_lr_divisor: float = number(

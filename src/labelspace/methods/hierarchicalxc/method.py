@@ -47,7 +47,6 @@ from labelspace.methods.hierarchicalxc.presets import (
 )
 from labelspace.methods.hierarchicalxc.update import update
 from labelspace.methods.parameters import (
-    ADAM_LR,
     AUTO,
     KEEP_EXAMPLES,
     PRUNE,
@@ -174,11 +173,10 @@ class HierarchicalXC(Method):
         default="svd",
         group="paper",
     )
-    code_lr: float = having(
-        ADAM_LR,
-        help="Learning rate of Adam for the autoencoder; singular vectors need small steps.",
+    code_lr: float = number(
+        "Learning rate of Adam for the autoencoder; singular vectors need small steps.",
         default=2e-4,
-        group="expert",
+        low=0.0,
     )
     epochs: int = integer(
         "Number of training epochs of an autoencoder that is not a single layer of singular "

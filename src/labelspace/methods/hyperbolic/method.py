@@ -42,7 +42,6 @@ from labelspace.methods.hyperbolic.presets import PAPER, PAPER_ANNEXML
 from labelspace.methods.hyperbolic.space import BALL_MAPS, OPTIMISERS, Space
 from labelspace.methods.hyperbolic.voting import label_shares
 from labelspace.methods.parameters import (
-    ADAM_LR,
     AUTO,
     BATCH_SIZE,
     EPOCHS,
@@ -242,7 +241,7 @@ class Hyperbolic(Method):
     feature_damping: float | Auto | None = having(FEATURE_DAMPING, default=None)
     epochs: int = having(EPOCHS, default=5)
     batch_size: int = having(BATCH_SIZE, default=512, auto=None)
-    lr: float = having(ADAM_LR, help="Learning rate.", default=0.004)
+    lr: float = number("Learning rate.", default=0.004, group="usual", low=0.0)
     patience: int = having(
         PATIENCE,
         help="Epochs without a better validation score after which training stops; without effect "

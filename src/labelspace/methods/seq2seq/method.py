@@ -40,7 +40,6 @@ from labelspace.errors import ParameterError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.parameters import (
-    ADAM_LR,
     AUTO,
     BATCH_SIZE,
     EPOCHS,
@@ -181,10 +180,11 @@ class Seq2Seq(Method):
     )
     epochs: int = having(EPOCHS, default=20)
     batch_size: int | Auto = BATCH_SIZE
-    lr: float | Auto = having(
-        ADAM_LR,
-        help="Learning rate of AdamW.",
+    lr: float | Auto = number(
+        "Learning rate of AdamW.",
         default=AUTO,
+        group="usual",
+        low=0.0,
         auto="0.002 for a new T5, 0.0003 for a pretrained one",
     )
     patience: int = having(PATIENCE, default=3)
