@@ -76,8 +76,9 @@ def test_what_a_method_does_not_support_is_an_error_that_names_it():
         lambda: model.similar_labels(0, 3),
         lambda: model.embed(X),
         lambda: model.label_vectors_,
-        lambda: model.partial_fit(X, Y),
     ):
         with pytest.raises(UnsupportedError, match="knn"):
             call()
+    with pytest.raises(UnsupportedError, match="most-common"):
+        MostCommon().fit(X, Y).partial_fit(X, Y)
     assert not MostCommon().fit(X, Y).refit(X, Y, None)

@@ -526,6 +526,14 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del labels
         raise UnsupportedError(f"{self.name} finds no labels without examples")
 
+    def count_further(self, X: csr_matrix, Y: csr_matrix) -> None:
+        """Count the matches of further examples; Y may have more labels.
+
+        For methods that use label texts: a fusion updates them with it.
+        """
+        del X, Y
+        raise UnsupportedError(f"{self.name} finds no labels without examples")
+
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         """Fit the weights again, on training and held-out examples together.
 

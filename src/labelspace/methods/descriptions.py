@@ -66,9 +66,7 @@ _DECLARED = {
         update=True,
         neighbours=True,
     ),
-    "lexical": Description(
-        "label names found in the text, scored by boosted trees", update=True, explain=True
-    ),
+    "lexical": Description("label names found in the text, scored by boosted trees", explain=True),
     "linear": Description(
         "one-vs-all linear classifiers, hard negatives where labels are many",
         update=True,

@@ -42,8 +42,10 @@ def update(model: Fusion, data: TrainingData) -> None:
         model.examples_ = model.examples_.plus(model.columns_.texts(X), Y)
     in_parts = [member for member in model.members_ if member.can_refit_grown]
     for member in model.members_:
-        if member.can_update and not member.can_refit_grown:
-            own = model.columns_.of(member.name, X)
+        own = model.columns_.of(member.name, X)
+        if member.uses_label_texts:
+            member.count_further(own, Y)
+        elif member.can_update and not member.can_refit_grown:
             member.partial_fit(own, Y, callbacks=data.callbacks)
     if in_parts:
         examples = _all_examples(model)

@@ -90,7 +90,6 @@ class Lexical(Method):
 
     name: ClassVar[str] = "lexical"
     can_explain: ClassVar[bool] = True
-    can_update: ClassVar[bool] = True
     uses_label_texts: ClassVar[bool] = True
     summary: ClassVar[str] = "label names found in the text, scored by boosted trees"
 
@@ -217,12 +216,16 @@ class Lexical(Method):
         self._count(right_columns(X, self.n_text_), Y)
         return True
 
-    def _partial_fit(self, data: TrainingData) -> None:
-        """Count the matches of further examples; those of new labels are not known."""
+    def count_further(self, X: csr_matrix, Y: csr_matrix) -> None:
+        """Count the matches of further examples; Y may have more labels, whose names are unknown.
+
+        For a fusion. It is no `partial_fit`, as nothing but names finds a label.
+        """
         before, n_before = self.counts_, self.n_points_
-        self._count(right_columns(as_csr(data.X), self.n_text_), data.Y)
+        self._count(right_columns(X, self.n_text_), Y)
         self.counts_[: len(before)] += before
         self.n_points_ += n_before
+        self.n_labels_ = Y.shape[1]
         self._prepare()
 
     def _predict(self, X: Features, k: int) -> Ranking:
