@@ -54,9 +54,7 @@ class Layout:
     heads: np.ndarray
 
 
-def layout(
-    vectors: np.ndarray, counts: np.ndarray, edges: np.ndarray, near: np.ndarray
-) -> Layout:
+def layout(vectors: np.ndarray, counts: np.ndarray, edges: np.ndarray, near: np.ndarray) -> Layout:
     """Compute the layout; the same input gives the same layout.
 
     Parameters
