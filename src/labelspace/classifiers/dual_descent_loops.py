@@ -64,7 +64,7 @@ def solve_block(  # type: ignore[no-untyped-def]
     """
     counts = np.zeros(stop - start, np.int64)
     indices, data = np.empty(1024, np.int32), np.empty(1024, np.float32)
-    filled, sign = 0, scratch.sign
+    filled, sign = np.int64(0), scratch.sign  # a literal 0 would be a second type to compile
     for task in range(start, stop):
         first, last = indptr[task], indptr[task + 1]
         own = rows[first:last]
@@ -218,7 +218,7 @@ def _add(examples, row, amount, w):  # type: ignore[no-untyped-def]
 def _take_weights(examples, rows, prune, scratch):  # type: ignore[no-untyped-def]
     """Move the weights that are kept into features and values, zero all; return the count."""
     w, features, values = scratch.weights, scratch.features, scratch.values
-    bias, kept, cells = len(w) - 1, 0, 0
+    bias, kept, cells = len(w) - 1, np.int64(0), 0
     for row in rows:
         cells += examples.indptr[row + 1] - examples.indptr[row]
     if cells >= bias:
@@ -227,7 +227,7 @@ def _take_weights(examples, rows, prune, scratch):  # type: ignore[no-untyped-de
     else:
         for row in rows:
             for cell in range(examples.indptr[row], examples.indptr[row + 1]):
-                kept = _take(examples.indices[cell], w, prune, features, values, kept)
+                kept = _take(np.int64(examples.indices[cell]), w, prune, features, values, kept)
     return _take(bias, w, 0.0, features, values, kept)
 
 

@@ -96,7 +96,8 @@ def _best(  # type: ignore[no-untyped-def]
     """Score all labels by lists of labels per feature."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
-        totals[:] = offsets
+        for label in range(len(totals)):  # a copied slice takes seconds to compile
+            totals[label] = offsets[label]
         scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
             feature, value = x_indices[cell], scale * x_data[cell]
@@ -112,7 +113,8 @@ def _best_of_array(  # type: ignore[no-untyped-def]
     """Score all labels by an array of weights."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
-        totals[:] = offsets
+        for label in range(len(totals)):  # a copied slice takes seconds to compile
+            totals[label] = offsets[label]
         scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
             own, value = weights[x_indices[cell]], scale * x_data[cell]
@@ -124,7 +126,7 @@ def _best_of_array(  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _keep_finite(totals, labels, scores):  # type: ignore[no-untyped-def]
     """Keep the best labels whose score is not -inf."""
-    filled = 0
+    filled = np.int64(0)
     for label in range(len(totals)):
         if totals[label] > -np.inf:
             filled = keep_best(totals[label], label, scores, labels, filled)

@@ -147,7 +147,7 @@ def _take_groups(  # type: ignore[no-untyped-def]
         first, last = indptr[row], indptr[row + 1]
         work += 1 + last - first
         # A heap, since numpy's sort takes longer to compile than all other loops of a training.
-        queued = 0
+        queued = np.int64(0)
         for cell in range(first, last):
             query[indices[cell]] = data[cell]
             length = p_indptr[indices[cell] + 1] - p_indptr[indices[cell]]

@@ -285,7 +285,14 @@ def _draw_partners(  # type: ignore[no-untyped-def]
         start, stop = indptr[row], indptr[row + 1]
         for draw in range(chances.shape[2]):
             drawn = sums[start] + chances[0, number, draw] * (sums[stop] - sums[start])
-            cell = start + np.searchsorted(sums[start:stop], drawn, side="right") - 1
+            low, high = start, stop
+            while low < high:  # searchsorted takes longer to compile
+                middle = (low + high) // 2
+                if sums[middle] <= drawn:
+                    low = middle + 1
+                else:
+                    high = middle
+            cell = low - 1
             first, last = t_indptr[indices[cell]], t_indptr[indices[cell] + 1]
             other = t_indices[first + int(chances[1, number, draw] * (last - first))]
             similarity = _cosine(indices[start:stop], indices[indptr[other] : indptr[other + 1]])

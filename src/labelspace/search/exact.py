@@ -53,7 +53,7 @@ def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndar
 def _scan(queries, vectors, labels, scores):  # type: ignore[no-untyped-def]
     for row in range(len(queries)):
         query, best_labels, best_scores = queries[row], labels[row], scores[row]
-        filled = 0
+        filled = np.int64(0)
         for label in range(len(vectors)):
             score = dot(query, vectors[label])
             filled = keep_best(score, label, best_scores, best_labels, filled)

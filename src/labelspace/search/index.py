@@ -149,9 +149,9 @@ def dot(one, other):  # type: ignore[no-untyped-def]
 def _score(queries, vectors, candidates, labels, scores):  # type: ignore[no-untyped-def]
     """Score candidates: the only place where scores that users see are computed."""
     for row in range(len(queries)):
-        filled = 0
+        filled = np.int64(0)
         for label in candidates[row]:
             if label < 0:
                 break
             score = dot(queries[row], vectors[label])
-            filled = keep_best(score, label, scores[row], labels[row], filled)
+            filled = keep_best(score, np.int64(label), scores[row], labels[row], filled)

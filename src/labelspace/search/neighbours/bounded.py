@@ -21,7 +21,7 @@ from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best, pop, push
 from labelspace.search.neighbours.sparse import SMALLEST, rare_features
-from labelspace.search.neighbours.voting import vote_rows
+from labelspace.search.neighbours.voting import vote_of_one
 
 CANDIDATES = 500  # examples per query that are compared in full
 _READ = 128  # entries of a list that are read at a time
@@ -78,16 +78,15 @@ class BoundedNeighbours:
     def votes(
         self, X: csr_matrix, neighbours: int, power: float, Y: csr_matrix, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `rank_votes` of what `search` finds, in one loop: quicker for single queries."""
+        """Return `rank_votes` of what `search` finds, in blocks: quicker for single queries."""
         labels = np.full((X.shape[0], k), -1, np.int64)
         shares = np.zeros((X.shape[0], k), np.float32)
 
         def block(start: int, stop: int) -> None:
-            _vote(
-                *self._arrays(X, start, stop),
-                *(neighbours, np.float32(power), Y.indptr, Y.indices, Y.shape[1]),
-                *(labels[start:stop], shares[start:stop]),
-            )
+            near = np.full((stop - start, neighbours), -1, np.int64)
+            cosines = np.zeros(near.shape, np.float32)
+            _nearest(*self._arrays(X, start, stop), near, cosines)
+            vote_of_one(near, cosines, power, Y, labels[start:stop], shares[start:stop])
 
         parallel_blocks(X.shape[0], block, block=64)
         return labels, shares
@@ -155,7 +154,7 @@ def _nearest(  # type: ignore[no-untyped-def]
         examples, sums, unread = _read_lists(
             features, values, p_indptr, p_indices, p_data, max_postings, candidates, near.shape[1]
         )
-        filled = 0
+        filled = np.int64(0)  # a literal 0 would be a second type to compile
         for place in range(len(examples)):
             if filled == near.shape[1] and sums[place] + unread + _ROUNDING < cosines[row, -1]:
                 break  # neither this nor a later one can be nearer than the last neighbour
@@ -176,7 +175,7 @@ def _read_lists(  # type: ignore[no-untyped-def]
     place, bound = np.empty(len(features), np.int64), np.zeros(len(features), np.float32)
     queue_bounds = np.empty(len(features), np.float32)
     queue = np.empty(len(features), np.int64)
-    queued = 0
+    queued = np.int64(0)
     for f in range(len(features)):
         place[f] = indptr[features[f]]
         if place[f] < indptr[features[f] + 1]:
@@ -263,21 +262,3 @@ def _product(features, values, indptr, indices, data, example):  # type: ignore[
         if indices[cell] == features[f]:
             total += values[f] * data[cell]
     return total
-
-
-@njit(cache=True, nogil=True)
-def _vote(  # type: ignore[no-untyped-def]
-    q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, x_indptr, x_indices, x_data,
-    max_postings, candidates, neighbours, power, y_indptr, y_indices, n_labels, labels, shares,
-):  # fmt: skip
-    near = np.full((len(labels), neighbours), -1)
-    cosines = np.zeros((len(labels), neighbours), np.float32)
-    _nearest(
-        q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, x_indptr, x_indices, x_data,
-        max_postings, candidates, near, cosines,
-    )  # fmt: skip
-    shape, one = (len(labels), 1, neighbours), np.ones(1, np.float32)
-    vote_rows(
-        *(near.reshape(shape), cosines.reshape(shape), power * one, one),
-        *(y_indptr, y_indices, n_labels, labels, shares),
-    )

@@ -68,6 +68,22 @@ def rank_votes(
     return labels, shares
 
 
+def vote_of_one(
+    near: np.ndarray,
+    similarities: np.ndarray,
+    power: float,
+    Y: csr_matrix,
+    labels: np.ndarray,
+    shares: np.ndarray,
+) -> None:
+    """Write what `rank_votes` returns for one learner, of neighbours (n, m); one thread."""
+    one = np.ones(1, np.float32)
+    vote_rows(
+        *(near[:, None], similarities[:, None], np.float32(power) * one, one),
+        *(Y.indptr, Y.indices, Y.shape[1], labels, shares),
+    )
+
+
 @njit(cache=True, nogil=True)
 def vote_rows(  # type: ignore[no-untyped-def]
     neighbours, similarities, powers, learner_weights, indptr, indices, n_labels, labels, shares
@@ -78,7 +94,7 @@ def vote_rows(  # type: ignore[no-untyped-def]
     weights = np.empty(n_learners * width, np.float32)
     tally = np.zeros(n_labels, np.float32)
     for row in range(len(neighbours)):
-        count = 0
+        count = np.int64(0)  # a literal 0 would be a second type to compile
         for learner in range(n_learners):
             first = count
             count = _power_weights(
@@ -133,7 +149,7 @@ def vote(near, weights, count, indptr, indices, tally, labels_out, scores_out): 
                 voted[n_voted] = label
                 n_voted += 1
             tally[label] += weights[n]
-    filled = 0
+    filled = np.int64(0)
     for label in voted[:n_voted]:
         score = min(tally[label] / total, np.float32(1.0))
         filled = keep_best(score, label, scores_out, labels_out, filled)
