@@ -14,10 +14,10 @@ from itertools import accumulate
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import prefixed, with_prefix
+from labelspace._core.compiled import loop
 from labelspace._core.sorting import sort_first
 from labelspace._core.sparse import hits_of
 from labelspace._core.threads import parallel_blocks
@@ -113,7 +113,7 @@ class BoostedCombiner(Combiner):
         return cls(np.zeros((1, 0)), *restored_numbers(arrays, n_labels), trees=trees)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _rank_rows(  # type: ignore[no-untyped-def]
     ends, labels, scores, log_counts, trees, factors, best_labels, best_scores
 ):

@@ -22,10 +22,10 @@ from itertools import accumulate
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import all_within, are_numbers, expect
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.sorting import sort_first
 from labelspace._core.sparse import hits_of
 from labelspace._core.threads import parallel_blocks
@@ -382,7 +382,7 @@ def _cheap(
     )
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _union_rows(together, labels):  # type: ignore[no-untyped-def]
     """Write each row's labels once each, from the left; return the largest number in a row."""
     most = 0
@@ -399,7 +399,7 @@ def _union_rows(together, labels):  # type: ignore[no-untyped-def]
     return most
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _rank_rows(  # type: ignore[no-untyped-def]
     ends, labels, scores, log_counts, band, weights, factors, best_labels, best_scores
 ):
@@ -448,7 +448,7 @@ def _rank_rows(  # type: ignore[no-untyped-def]
         keep_row(listed, chances, n_listed, factors, best_labels[row], best_scores[row])
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def keep_row(listed, chances, count, factors, best_labels, best_scores):  # type: ignore[no-untyped-def]
     """Write the best of the candidates of a row: the first rank by its own factors."""
     if count == 0:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
@@ -131,7 +131,7 @@ def _by_size(X: csr_matrix) -> csr_matrix:
     return csr_matrix((data, indices, postings.indptr), postings.shape, copy=False)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _sort_rows(indptr, indices, data, sorted_indices, sorted_data):  # type: ignore[no-untyped-def]
     """Sort the values of each row by size; those of equal size keep their order."""
     for row in range(len(indptr) - 1):
@@ -142,7 +142,7 @@ def _sort_rows(indptr, indices, data, sorted_indices, sorted_data):  # type: ign
             sorted_data[start + place] = data[start + order[place]]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _nearest(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, x_indptr, x_indices, x_data,
     max_postings, candidates, near, cosines,
@@ -163,7 +163,7 @@ def _nearest(  # type: ignore[no-untyped-def]
                 filled = keep_best(cosine, examples[place], cosines[row], near[row], filled)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _read_lists(  # type: ignore[no-untyped-def]
     features, values, indptr, indices, data, max_postings, candidates, k
 ):
@@ -212,13 +212,13 @@ def _read_lists(  # type: ignore[no-untyped-def]
     return keys[chosen], sums[chosen], bound.sum()
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _size(total):  # type: ignore[no-untyped-def]
     """Return the class of a sum by size; cosines are at most 1, and those below 0 do not matter."""
     return min(max(np.int64(total * _SIZES), 0), _SIZES - 1)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _least(sizes, count):  # type: ignore[no-untyped-def]
     """Return a number that at least `count` sums reach: the lower end of a class of sizes."""
     size = _SIZES
@@ -228,7 +228,7 @@ def _least(sizes, count):  # type: ignore[no-untyped-def]
     return np.float32(size / _SIZES) if size > 0 else np.float32(-np.inf)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _slot(keys, key):  # type: ignore[no-untyped-def]
     """Return the slot of a key, or a free one for it; the table's size is a power of two."""
     last = len(keys) - 1
@@ -238,7 +238,7 @@ def _slot(keys, key):  # type: ignore[no-untyped-def]
     return slot
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _grown(keys, sums):  # type: ignore[no-untyped-def]
     """Return a table of four times the size with the same content."""
     more_keys, more_sums = np.full(4 * len(keys), -1, np.int64), np.zeros(4 * len(keys), np.float32)
@@ -249,7 +249,7 @@ def _grown(keys, sums):  # type: ignore[no-untyped-def]
     return more_keys, more_sums
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _product(features, values, indptr, indices, data, example):  # type: ignore[no-untyped-def]
     """Return the inner product of a query and an example; both have their features in order."""
     total = np.float32(0.0)

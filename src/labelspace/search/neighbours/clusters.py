@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import are_numbers, are_offsets, kept_count
+from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError, StoreError
@@ -143,7 +143,7 @@ class ClusterIndex(InnerProductIndex):
         return labels, shares
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _search_clusters(queries, centres, indptr, members, vectors, probes, found, scores):  # type: ignore[no-untyped-def]
     """Score the members of the closest clusters; vectors are in the order of `members`."""
     chosen = np.empty(probes, np.int64)

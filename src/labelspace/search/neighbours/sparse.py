@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
@@ -103,7 +103,7 @@ def rare_features(X: csr_matrix, common: float | None) -> csr_matrix:
     return left
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _nearest(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines
 ):
