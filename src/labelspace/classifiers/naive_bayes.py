@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import OFFSETS, are_numbers, expect
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import pack_csr, rows_of, unpack_csr, with_rows
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.sparse_scores import best
@@ -183,7 +183,7 @@ def _offsets(Y: csr_matrix) -> np.ndarray:
     return np.asarray(offsets, np.float32)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _most_likely(  # type: ignore[no-untyped-def]
     w_indptr, w_indices, w_data, p_indptr, p_indices, p_data, n_examples, lists
 ):

@@ -9,9 +9,9 @@ weights are many or examples few, the features of the example are looked up in t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
@@ -89,14 +89,15 @@ def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.
     return scores
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _best(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, offsets, labels, scores
 ):
     """Score all labels by lists of labels per feature."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
-        totals[:] = offsets
+        for label in range(len(totals)):  # a copied slice takes seconds to compile
+            totals[label] = offsets[label]
         scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
             feature, value = x_indices[cell], scale * x_data[cell]
@@ -105,14 +106,15 @@ def _best(  # type: ignore[no-untyped-def]
         _keep_finite(totals, labels[row], scores[row])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _best_of_array(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, weights, offsets, labels, scores
 ):
     """Score all labels by an array of weights."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
-        totals[:] = offsets
+        for label in range(len(totals)):  # a copied slice takes seconds to compile
+            totals[label] = offsets[label]
         scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
             own, value = weights[x_indices[cell]], scale * x_data[cell]
@@ -121,16 +123,16 @@ def _best_of_array(  # type: ignore[no-untyped-def]
         _keep_finite(totals, labels[row], scores[row])
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _keep_finite(totals, labels, scores):  # type: ignore[no-untyped-def]
     """Keep the best labels whose score is not -inf."""
-    filled = 0
+    filled = np.int64(0)
     for label in range(len(totals)):
         if totals[label] > -np.inf:
             filled = keep_best(totals[label], label, scores, labels, filled)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _scores_of(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, width, candidates, scores
 ):
@@ -167,7 +169,7 @@ def _scores_of(  # type: ignore[no-untyped-def]
                 x[x_indices[cell]] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _lookup(indices, start, stop, wanted):  # type: ignore[no-untyped-def]
     """Return the position of a value in the sorted indices[start:stop], or -1."""
     low, high = start, stop

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.compiled import loop
 from labelspace.classifiers.dual_descent import Loss, Tasks, solve
 from labelspace.classifiers.tree_weights import HINGE_SLOPE
 from labelspace.labels.tree import LabelTree
@@ -162,7 +162,7 @@ def _certain(
     return csr_matrix(cells, shape=(len(nodes), width))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _climb(indptr, indices, node_of, parent, lengths, nodes):  # type: ignore[no-untyped-def]
     """Write the nodes that each example reaches; only count them if `nodes` is empty."""
     last = np.full(len(parent), -1, np.int64)  # the last example that reached each node
@@ -180,7 +180,7 @@ def _climb(indptr, indices, node_of, parent, lengths, nodes):  # type: ignore[no
         lengths[row] = filled - before
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _fill(reach_indptr, examples, parent, nodes, indptr, rows, positive):  # type: ignore[no-untyped-def]
     """Write the examples of each problem, and whether they are positive."""
     for task in range(len(indptr) - 1):

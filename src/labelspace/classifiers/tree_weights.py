@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
+from labelspace._core.compiled import loop, loop_part
+from labelspace._core.sorting import stable_order
 from labelspace.labels.tree import LabelTree
 
 # Margins of the squared hinge times this are used as log odds. Parabel's exp(-max(0, 1 - m)^2) is
@@ -180,7 +181,7 @@ def check_edge_weights(model: EdgeWeights, tree: LabelTree, width: int) -> None:
     expect(holds, "the classifiers do not match the label tree")
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def edge_margins(x, model, node, first, width, margins):  # type: ignore[no-untyped-def]
     """Write the margins of the `width` children of a node, from `first` on, to `margins`."""
     for n in range(width):
@@ -202,7 +203,7 @@ def edge_margins(x, model, node, first, width, margins):  # type: ignore[no-unty
                 margins[model.sibling[cell]] += data[i] * model.weights[cell]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _by_feature(indptr, indices, data, first_child, features, sibling, values):  # type: ignore[no-untyped-def]
     """Write the weights of each node's children, sorted by feature."""
     for node in range(len(first_child) - 1):
@@ -212,8 +213,9 @@ def _by_feature(indptr, indices, data, first_child, features, sibling, values): 
             continue
         number = np.empty(stop - start, np.int32)
         for child in range(first, last):
-            number[indptr[child] - start : indptr[child + 1] - start] = child - first
-        order = np.argsort(indices[start:stop], kind="mergesort")
+            for cell in range(indptr[child], indptr[child + 1]):
+                number[cell - start] = child - first
+        order = stable_order(indices[start:stop])
         for place in range(len(order)):
             features[start + place] = indices[start + order[place]]
             values[start + place] = data[start + order[place]]

@@ -14,10 +14,11 @@ from itertools import accumulate
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import prefixed, with_prefix
+from labelspace._core.compiled import loop
+from labelspace._core.sorting import sort_first
 from labelspace._core.sparse import hits_of
 from labelspace._core.threads import parallel_blocks
 from labelspace.components.boosted_trees import BoostedTrees, log_odds_of
@@ -112,7 +113,7 @@ class BoostedCombiner(Combiner):
         return cls(np.zeros((1, 0)), *restored_numbers(arrays, n_labels), trees=trees)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _rank_rows(  # type: ignore[no-untyped-def]
     ends, labels, scores, log_counts, trees, factors, best_labels, best_scores
 ):
@@ -122,7 +123,7 @@ def _rank_rows(  # type: ignore[no-untyped-def]
     sample = np.empty(members + 1, np.float32)
     listed, chances = np.empty(width, np.int64), np.empty(width, np.float32)
     for row in range(n):
-        count = place = 0
+        count, place = np.int64(0), 0
         for member in range(members):
             while place < ends[member]:
                 if labels[row, place] >= 0:
@@ -131,8 +132,8 @@ def _rank_rows(  # type: ignore[no-untyped-def]
                     keys[count] = labels[row, place] * width + place
                     count += 1
                 place += 1
-        keys[:count].sort()  # the entries of a label are next to each other
-        position = n_listed = 0
+        sort_first(keys, count)  # the entries of a label are next to each other
+        position, n_listed = 0, np.int64(0)
         while position < count:
             label = keys[position] // width
             sample[:members], sample[members] = _ABSENT, log_counts[label]

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import hits_of
 
 CALIBRATION_K = 20  # best labels per held-out example that a calibration is fitted on
@@ -127,7 +127,7 @@ def log_odds(p: np.ndarray, eps: float = EPS) -> np.ndarray:
 
 
 # Compiled, since one example has a handful of scores: the calls of numpy would take longer.
-@njit(cache=True, nogil=True)
+@loop
 def _sigmoid(labels, scores, slope, offset, eps, found):  # type: ignore[no-untyped-def]
     """Write the calibrated probabilities into `found`; eps as in `Calibration`."""
     for place in range(len(found)):

@@ -22,10 +22,11 @@ from itertools import accumulate
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import all_within, are_numbers, expect
+from labelspace._core.compiled import loop, loop_part
+from labelspace._core.sorting import sort_first
 from labelspace._core.sparse import hits_of
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
@@ -381,7 +382,7 @@ def _cheap(
     )
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _union_rows(together, labels):  # type: ignore[no-untyped-def]
     """Write each row's labels once each, from the left; return the largest number in a row."""
     most = 0
@@ -398,7 +399,7 @@ def _union_rows(together, labels):  # type: ignore[no-untyped-def]
     return most
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _rank_rows(  # type: ignore[no-untyped-def]
     ends, labels, scores, log_counts, band, weights, factors, best_labels, best_scores
 ):
@@ -412,7 +413,7 @@ def _rank_rows(  # type: ignore[no-untyped-def]
     lowest, member_log_odds = np.empty(members), np.empty(members)
     listed, chances = np.empty(width, np.int64), np.empty(width, np.float32)
     for row in range(n):
-        count = place = 0
+        count, place = np.int64(0), 0
         for member in range(members):
             lowest[member] = 0.0
             while place < ends[member]:
@@ -423,13 +424,14 @@ def _rank_rows(  # type: ignore[no-untyped-def]
                     keys[count] = labels[row, place] * width + place
                     count += 1
                 place += 1
-        keys[:count].sort()  # the entries of a label are next to each other
-        position = n_listed = 0
+        sort_first(keys, count)  # the entries of a label are next to each other
+        position, n_listed = 0, np.int64(0)
         while position < count:
             label = keys[position] // width
             own = weights[band[label]]
             line = own[-1] + own[-2] * log_counts[label]
-            member_log_odds[:] = lowest
+            for member in range(members):
+                member_log_odds[member] = lowest[member]
             while position < count and keys[position] // width == label:
                 entry = keys[position] % width
                 member_log_odds[owner[entry]] = odds[entry]
@@ -446,12 +448,12 @@ def _rank_rows(  # type: ignore[no-untyped-def]
         keep_row(listed, chances, n_listed, factors, best_labels[row], best_scores[row])
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def keep_row(listed, chances, count, factors, best_labels, best_scores):  # type: ignore[no-untyped-def]
     """Write the best of the candidates of a row: the first rank by its own factors."""
     if count == 0:
         return
-    first = filled = 0
+    first, filled = 0, np.int64(0)  # a literal 0 would be a second type to compile
     for place in range(1, count):
         value = factors[0, listed[place]] * chances[place]
         if value > factors[0, listed[first]] * chances[first]:

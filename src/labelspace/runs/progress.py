@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+from labelspace._core.compiled import keeps_loops
 from labelspace.runs.callbacks import Callback, Run
 
 SECONDS_PER_LINE = 30.0  # without a terminal
 COMPILING = "compiling loops, once: later runs start at once"
+COMPILING_EACH_TIME = "compiling loops: give a folder for them as NUMBA_CACHE_DIR to keep them"
 
 
 class Display(Protocol):
@@ -159,7 +161,7 @@ def compilation_notice(print_message: Callable[[str], None] = print_line) -> Ite
             # Numba compiles parts of its own that it never caches; ours are what takes long.
             if not Once.printed and _is_ours(happened.data.get("dispatcher")):
                 Once.printed = True
-                print_message(COMPILING)
+                print_message(COMPILING if keeps_loops() else COMPILING_EACH_TIME)
 
         def on_end(self, happened: Any) -> None: ...
 

@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best, pop, push
 from labelspace.search.neighbours.sparse import SMALLEST, rare_features
-from labelspace.search.neighbours.voting import vote_rows
+from labelspace.search.neighbours.voting import vote_of_one
 
 CANDIDATES = 500  # examples per query that are compared in full
 _READ = 128  # entries of a list that are read at a time
@@ -78,16 +78,15 @@ class BoundedNeighbours:
     def votes(
         self, X: csr_matrix, neighbours: int, power: float, Y: csr_matrix, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `rank_votes` of what `search` finds, in one loop: quicker for single queries."""
+        """Return `rank_votes` of what `search` finds, in blocks: quicker for single queries."""
         labels = np.full((X.shape[0], k), -1, np.int64)
         shares = np.zeros((X.shape[0], k), np.float32)
 
         def block(start: int, stop: int) -> None:
-            _vote(
-                *self._arrays(X, start, stop),
-                *(neighbours, np.float32(power), Y.indptr, Y.indices, Y.shape[1]),
-                *(labels[start:stop], shares[start:stop]),
-            )
+            near = np.full((stop - start, neighbours), -1, np.int64)
+            cosines = np.zeros(near.shape, np.float32)
+            _nearest(*self._arrays(X, start, stop), near, cosines)
+            vote_of_one(near, cosines, power, Y, labels[start:stop], shares[start:stop])
 
         parallel_blocks(X.shape[0], block, block=64)
         return labels, shares
@@ -132,7 +131,7 @@ def _by_size(X: csr_matrix) -> csr_matrix:
     return csr_matrix((data, indices, postings.indptr), postings.shape, copy=False)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _sort_rows(indptr, indices, data, sorted_indices, sorted_data):  # type: ignore[no-untyped-def]
     """Sort the values of each row by size; those of equal size keep their order."""
     for row in range(len(indptr) - 1):
@@ -143,7 +142,7 @@ def _sort_rows(indptr, indices, data, sorted_indices, sorted_data):  # type: ign
             sorted_data[start + place] = data[start + order[place]]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _nearest(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, x_indptr, x_indices, x_data,
     max_postings, candidates, near, cosines,
@@ -155,7 +154,7 @@ def _nearest(  # type: ignore[no-untyped-def]
         examples, sums, unread = _read_lists(
             features, values, p_indptr, p_indices, p_data, max_postings, candidates, near.shape[1]
         )
-        filled = 0
+        filled = np.int64(0)  # a literal 0 would be a second type to compile
         for place in range(len(examples)):
             if filled == near.shape[1] and sums[place] + unread + _ROUNDING < cosines[row, -1]:
                 break  # neither this nor a later one can be nearer than the last neighbour
@@ -164,7 +163,7 @@ def _nearest(  # type: ignore[no-untyped-def]
                 filled = keep_best(cosine, examples[place], cosines[row], near[row], filled)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _read_lists(  # type: ignore[no-untyped-def]
     features, values, indptr, indices, data, max_postings, candidates, k
 ):
@@ -176,7 +175,7 @@ def _read_lists(  # type: ignore[no-untyped-def]
     place, bound = np.empty(len(features), np.int64), np.zeros(len(features), np.float32)
     queue_bounds = np.empty(len(features), np.float32)
     queue = np.empty(len(features), np.int64)
-    queued = 0
+    queued = np.int64(0)
     for f in range(len(features)):
         place[f] = indptr[features[f]]
         if place[f] < indptr[features[f] + 1]:
@@ -213,13 +212,13 @@ def _read_lists(  # type: ignore[no-untyped-def]
     return keys[chosen], sums[chosen], bound.sum()
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _size(total):  # type: ignore[no-untyped-def]
     """Return the class of a sum by size; cosines are at most 1, and those below 0 do not matter."""
     return min(max(np.int64(total * _SIZES), 0), _SIZES - 1)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _least(sizes, count):  # type: ignore[no-untyped-def]
     """Return a number that at least `count` sums reach: the lower end of a class of sizes."""
     size = _SIZES
@@ -229,7 +228,7 @@ def _least(sizes, count):  # type: ignore[no-untyped-def]
     return np.float32(size / _SIZES) if size > 0 else np.float32(-np.inf)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _slot(keys, key):  # type: ignore[no-untyped-def]
     """Return the slot of a key, or a free one for it; the table's size is a power of two."""
     last = len(keys) - 1
@@ -239,7 +238,7 @@ def _slot(keys, key):  # type: ignore[no-untyped-def]
     return slot
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _grown(keys, sums):  # type: ignore[no-untyped-def]
     """Return a table of four times the size with the same content."""
     more_keys, more_sums = np.full(4 * len(keys), -1, np.int64), np.zeros(4 * len(keys), np.float32)
@@ -250,7 +249,7 @@ def _grown(keys, sums):  # type: ignore[no-untyped-def]
     return more_keys, more_sums
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _product(features, values, indptr, indices, data, example):  # type: ignore[no-untyped-def]
     """Return the inner product of a query and an example; both have their features in order."""
     total = np.float32(0.0)
@@ -263,21 +262,3 @@ def _product(features, values, indptr, indices, data, example):  # type: ignore[
         if indices[cell] == features[f]:
             total += values[f] * data[cell]
     return total
-
-
-@njit(cache=True, nogil=True)
-def _vote(  # type: ignore[no-untyped-def]
-    q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, x_indptr, x_indices, x_data,
-    max_postings, candidates, neighbours, power, y_indptr, y_indices, n_labels, labels, shares,
-):  # fmt: skip
-    near = np.full((len(labels), neighbours), -1)
-    cosines = np.zeros((len(labels), neighbours), np.float32)
-    _nearest(
-        q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, x_indptr, x_indices, x_data,
-        max_postings, candidates, near, cosines,
-    )  # fmt: skip
-    shape, one = (len(labels), 1, neighbours), np.ones(1, np.float32)
-    vote_rows(
-        *(near.reshape(shape), cosines.reshape(shape), power * one, one),
-        *(y_indptr, y_indices, n_labels, labels, shares),
-    )
