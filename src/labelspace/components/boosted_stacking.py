@@ -44,8 +44,11 @@ from labelspace.components.stacking import (
 )
 from labelspace.ranking import Ranking
 
-_TREES, _LEAVES, _RATE = 150, 15, 0.08
-_EQUAL_EXAMPLES = 1000  # held-out examples with which trees and weights count alike
+# Trees and leaves of each, by few and by many held-out examples. Both, and the number with which
+# trees and weights count alike, were chosen on cuts of debtags and tib-gnd.
+_FEW, _MANY, _MANY_EXAMPLES = (100, 8), (150, 15), 2000
+_RATE = 0.08
+_EQUAL_EXAMPLES = 500
 _ABSENT = -20.0  # log odds of a label that a member does not rank: below those of EPS
 
 
@@ -96,12 +99,13 @@ class BoostedCombiner(Combiner):
         features[:, -1] = found.features[:, -1]
         hits = hits_of(Y, found.rows, found.labels)
         share = Y.shape[0] / (Y.shape[0] + _EQUAL_EXAMPLES)
+        n_trees, leaves = _FEW if Y.shape[0] < _MANY_EXAMPLES else _MANY
 
         def fitted(rarity: np.ndarray | None) -> tuple[np.ndarray, BoostedTrees]:
             weights = fitted_weights(found, band, Y, per_example, sample_weight, rarity)
             counted = counted_as(found, sample_weight, rarity)
             trees = BoostedTrees.fit(
-                features, hits, counted, trees=_TREES, leaves=_LEAVES, rate=_RATE
+                features, hits, counted, trees=n_trees, leaves=leaves, rate=_RATE
             )
             return (1.0 - share) * weights, trees.scaled(share, 0.0)
 
@@ -138,6 +142,7 @@ class BoostedCombiner(Combiner):
             self,
             weights=linear.weights,
             tail_weights=linear.tail_weights,
+            certain=linear.certain,
             trees=self.trees.scaled(slope, 0.0),
             tail_trees=self.tail_trees and self.tail_trees.scaled(slope, 0.0),
         )

@@ -48,6 +48,7 @@ MAX_P1_LOSS = 0.01  # largest drop in P@1, as a share, that the tail objective m
 # and with few held-out examples an example more.
 _OPTIMISM, _OPTIMISM_SHARE, _OPTIMISM_MORE = 2.0, 0.5, 0.002
 _STANDARD_DEVIATIONS = 1.5  # that are added to the estimated drop
+_LEAST_GAIN = 30.0  # points, of one held-out example; of n, by the root of n less: below is noise
 _PRECISION_SHARE = 0.25  # of P@3 and P@5 beside PSP@3 and PSP@5, in the choice of other ranks
 _C = 0.1  # inverse regularisation strength of the logistic regression
 # Scale of a band's own features: the smaller, the more its weights are shrunk towards the others'.
@@ -331,7 +332,8 @@ class Combiner:
         both = slope * self._all_weights()
         both[:, :, -1] += offset
         tail_weights = None if self.tail_weights is None else both[1]
-        return replace(self, weights=both[0], tail_weights=tail_weights)
+        certain = slope * self.certain + offset  # the same labels stay certain
+        return replace(self, weights=both[0], tail_weights=tail_weights, certain=certain)
 
     def plus(self, Y: csr_matrix) -> Combiner:
         """Return the combiner with further training examples counted; Y may have more labels."""
@@ -417,6 +419,9 @@ class Combiner:
                 first, most = e, gain
         choices = [(by, e) for by in (plain_weights, combiners) for e in TAIL_OFFSETS if e <= first]
         by, others = max(choices, key=lambda choice: of_others(*choice))
+        least = _LEAST_GAIN / np.sqrt(len(rows))
+        if of_others(by, others) - of_others(plain_weights, first) < least:
+            by, others = plain_weights, first
         if by is plain_weights:
             self.drop_tail()
         self.set_tail_offset(first, others)
