@@ -202,13 +202,24 @@ def _nearest(  # type: ignore[no-untyped-def]
         examples, bounds = _read_lists(
             features, values, p_indptr, p_indices, p_data, max_postings, candidates, near.shape[1]
         )
-        filled = 0
+        # Nothing is added; the rows come into the cache together instead of one after the other.
+        filled = min(_touched(examples, x_indptr, x_indices, x_data), 0)
         for place in range(len(examples)):
             if filled == near.shape[1] and bounds[place] < cosines[row, -1]:
                 continue  # it cannot be nearer than the last neighbour
             cosine = _product(features, values, x_indptr, x_indices, x_data, examples[place])
             if cosine > SMALLEST:
                 filled = keep_best(cosine, examples[place], cosines[row], near[row], filled)
+
+
+@njit(cache=True, nogil=True)
+def _touched(examples, indptr, indices, data):  # type: ignore[no-untyped-def]
+    """Read the begin of each example's row; return a number that is not negative."""
+    total = 0
+    for example in examples:
+        cell = indptr[example]
+        total += indices[cell] + (data[cell] > 0.0)
+    return total
 
 
 @njit(cache=True, nogil=True)
