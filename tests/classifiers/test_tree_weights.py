@@ -8,7 +8,9 @@ from scipy.sparse import csr_matrix
 
 from labelspace.classifiers.tree_weights import FeatureBuckets, edge_margins, lay_out_children
 
-FIRST_CHILD = np.array([1, 4, 9, 9, 9, 9, 9, 9, 9, 9])  # the root has nodes 1 to 3, node 1 has 4 to 8
+FIRST_CHILD = np.array(
+    [1, 4, 9, 9, 9, 9, 9, 9, 9, 9]
+)  # the root has nodes 1 to 3, node 1 has 4 to 8
 
 
 @pytest.mark.parametrize("kind", ["even", "at the end", "few"])

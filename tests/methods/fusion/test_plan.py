@@ -46,7 +46,7 @@ def test_knn_reads_a_part_of_its_index_where_examples_are_many():
         for member in plan_members("auto", shape)
         if member.method == "knn"
     ]
-    assert limits == [None, 10_000, 10_000]
+    assert limits == [None, 5_000, 5_000]
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,8 @@ def _nearest(  # type: ignore[no-untyped-def]
         features = q_indices[start:stop]
         values = inverse_length(q_data, start, stop) * q_data[start:stop]
         examples, bounds = _read_lists(
-            features, values, p_indptr, p_indices, p_data, max_postings, candidates, near.shape[1]
+            *(features, values, p_indptr, p_indices, p_data),
+            *(max_postings, max(candidates, near.shape[1]), near.shape[1]),
         )
         # Nothing is added; the rows come into the cache together instead of one after the other.
         filled = min(_touched(examples, x_indptr, x_indices, x_data), 0)
