@@ -55,7 +55,7 @@ def _power_law(rng: np.random.Generator, n: int, size: int, exponent: float) -> 
     """Draw n ranks below `size` with probability near (rank + 1) ** -exponent, by inversion."""
     power = 1.0 - exponent
     drawn = (1.0 + rng.random(n) * ((size + 1.0) ** power - 1.0)) ** (1.0 / power) - 1.0
-    return np.minimum(drawn.astype(np.int64), size - 1)
+    return np.asarray(np.minimum(drawn.astype(np.int64), size - 1))
 
 
 def _labels(rng: np.random.Generator, topics: np.ndarray, n_labels: int) -> np.ndarray:
@@ -96,7 +96,7 @@ def _words(
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def _own_words(rng: np.random.Generator, shape: tuple[int, int], n_words: int) -> np.ndarray:
