@@ -2,8 +2,8 @@
 
 Examples are scaled to length 1 in the loop. `best` scores all labels, through lists of labels by
 feature, or an array where a good part of all weights is not zero. `scores_of` scores short lists of
-candidates: the weights of a candidate are multiplied by the example as a dense vector, or, where
-weights are many or examples few, the features of the example are looked up in the weights.
+candidates: the weights of a candidate are multiplied by the example as a dense vector, or, with few
+examples, merged with its features; where weights are many, the features are looked up in them.
 """
 
 from __future__ import annotations
@@ -157,11 +157,19 @@ def _scores_of(  # type: ignore[no-untyped-def]
                 for cell in range(start, stop):
                     total += x[indices[cell]] * data[cell]
             else:
+                short, at = stop - start <= _MANY * (last - first), start
                 for cell in range(first, last):
-                    at = _lookup(indices, start, stop, x_indices[cell])
-                    if at >= 0:
+                    if short:
+                        while at < stop and indices[at] < x_indices[cell]:
+                            at += 1
+                    else:
+                        at = _lookup(indices, at, stop, x_indices[cell])
+                    if at == stop:
+                        break
+                    if indices[at] == x_indices[cell]:
                         total += scale * x_data[cell] * data[at]
-                if indices[stop - 1] == width - 1:  # last, as above, for the same bits
+                # Last, as above, for the same bits.
+                if stop > start and indices[stop - 1] == width - 1:
                     total += data[stop - 1]
             scores[row, place] = total
         if dense:
@@ -171,7 +179,7 @@ def _scores_of(  # type: ignore[no-untyped-def]
 
 @loop_part
 def _lookup(indices, start, stop, wanted):  # type: ignore[no-untyped-def]
-    """Return the position of a value in the sorted indices[start:stop], or -1."""
+    """Return the position of the first of the sorted indices[start:stop] that is not smaller."""
     low, high = start, stop
     while low < high:
         middle = (low + high) // 2
@@ -179,4 +187,4 @@ def _lookup(indices, start, stop, wanted):  # type: ignore[no-untyped-def]
             low = middle + 1
         else:
             high = middle
-    return low if low < stop and indices[low] == wanted else -1
+    return low

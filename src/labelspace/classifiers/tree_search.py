@@ -19,7 +19,12 @@ from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best, pop, push
 from labelspace.classifiers.tree_networks import Networks, network_margins
-from labelspace.classifiers.tree_weights import HINGE_SLOPE, EdgeWeights, edge_margins
+from labelspace.classifiers.tree_weights import (
+    HINGE_SLOPE,
+    EdgeWeights,
+    FeatureBuckets,
+    edge_margins,
+)
 from labelspace.labels.tree import LabelTree
 
 
@@ -33,6 +38,8 @@ class Classifiers(NamedTuple):
     label : ndarray of shape (n_nodes,)
         Label of each leaf.
     linear : EdgeWeights
+    places : FeatureBuckets
+        Of `linear`.
     networks : Networks
     inner : int
         Number of nodes that have children.
@@ -43,6 +50,7 @@ class Classifiers(NamedTuple):
     first_child: np.ndarray
     label: np.ndarray
     linear: EdgeWeights
+    places: FeatureBuckets
     networks: Networks
     inner: int
     widest: int
@@ -52,7 +60,8 @@ class Classifiers(NamedTuple):
         """Return the classifiers of a tree."""
         widths = np.diff(tree.first_child)
         inner, widest = int(np.count_nonzero(widths)), int(widths.max(initial=0))
-        return cls(tree.first_child, tree.label, linear, networks, inner, widest)
+        places = FeatureBuckets.of(linear)
+        return cls(tree.first_child, tree.label, linear, places, networks, inner, widest)
 
 
 class Search(NamedTuple):
@@ -242,7 +251,7 @@ def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-de
     if len(model.networks.hidden):
         network_margins(x, model.networks, node, first, width, edges)
     else:
-        edge_margins(x, model.linear, node, first, width, edges)
+        edge_margins(x, model.linear, model.places, node, first, width, edges)
     if hinge:
         for n in range(width):
             edges[n] *= HINGE_SLOPE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -15,6 +15,7 @@ from labelspace.labels.tree import LabelTree
 # Margins of the squared hinge times this are used as log odds. Parabel's exp(-max(0, 1 - m)^2) is
 # 1 for every margin m above 1, and so does not rank these.
 HINGE_SLOPE = 4.0
+_PER_BUCKET = 8  # features of a bucket, on average, at most
 
 
 class EdgeWeights(NamedTuple):
@@ -31,6 +32,32 @@ class EdgeWeights(NamedTuple):
     cells: np.ndarray
     sibling: np.ndarray
     weights: np.ndarray
+
+
+class FeatureBuckets(NamedTuple):
+    """Where the features of each chunk of `EdgeWeights` are; made of these, not stored.
+
+    The features of node p from b << shifts[p] on begin at buckets[begins[p] + b] of its chunk.
+    A binary search in whole chunks would wait for memory a dozen times per feature.
+    """
+
+    begins: np.ndarray
+    shifts: np.ndarray
+    buckets: np.ndarray
+
+    @classmethod
+    def of(cls, model: EdgeWeights) -> Self:
+        """Return buckets of a few features each."""
+        counts = np.diff(model.chunks).astype(np.int64)
+        width = int(model.features.max(initial=0)) + 1
+        inner = counts > 0
+        wanted = np.log2(width * _PER_BUCKET / np.maximum(counts, 1))
+        shifts = np.clip(np.ceil(wanted), 0, 31).astype(np.int64)
+        sizes = np.where(inner, ((width - 1) >> shifts) + 2, 0)
+        begins = np.concatenate([[0], sizes.cumsum()])
+        buckets = np.empty(int(begins[-1]), np.int32)
+        _fill_buckets(model.chunks, model.features, begins, shifts, buckets)
+        return cls(begins, shifts, buckets)
 
 
 # For a tree whose nodes have networks.
@@ -182,25 +209,45 @@ def check_edge_weights(model: EdgeWeights, tree: LabelTree, width: int) -> None:
 
 
 @loop_part
-def edge_margins(x, model, node, first, width, margins):  # type: ignore[no-untyped-def]
-    """Write the margins of the `width` children of a node, from `first` on, to `margins`."""
+def edge_margins(x, model, places, node, first, width, margins):  # type: ignore[no-untyped-def]
+    """Write the margins of the `width` children of a node, from `first` on, to `margins`.
+
+    `places` are the `FeatureBuckets` of the model.
+    """
     for n in range(width):
         margins[n] = model.bias[first + n]
     indices, data = x
-    low, end = np.int64(model.chunks[node]), np.int64(model.chunks[node + 1])
+    begin, shift = places.begins[node], places.shifts[node]
+    chunk, last = np.int64(model.chunks[node]), places.begins[node + 1] - begin - 1
     for i in range(len(indices)):
-        wanted, high = indices[i], end
+        wanted = indices[i]
+        bucket = np.int64(wanted) >> shift
+        if bucket >= last:
+            break
+        low = chunk + places.buckets[begin + bucket]
+        end = chunk + places.buckets[begin + bucket + 1]
+        high = end
         while low < high:
             middle = (low + high) >> 1
             if model.features[middle] < wanted:
                 low = middle + 1
             else:
                 high = middle
-        if low == end:
-            break
-        if model.features[low] == wanted:
+        if low < end and model.features[low] == wanted:
             for cell in range(model.cells[low], model.cells[low + 1]):
                 margins[model.sibling[cell]] += data[i] * model.weights[cell]
+
+
+@loop
+def _fill_buckets(chunks, features, begins, shifts, buckets):  # type: ignore[no-untyped-def]
+    """Write where the features of each bucket begin in their chunk; the last entry is its end."""
+    for node in range(len(shifts)):
+        place, end = chunks[node], chunks[node + 1]
+        for bucket in range(begins[node], begins[node + 1]):
+            least = (bucket - begins[node]) << shifts[node]
+            while place < end and features[place] < least:
+                place += 1
+            buckets[bucket] = place - chunks[node]
 
 
 @loop

@@ -42,11 +42,11 @@ def test_members_depend_on_the_size_of_the_data_unless_they_are_named():
 def test_knn_reads_a_part_of_its_index_where_examples_are_many():
     limits = [
         member.parameters.get("max_postings")
-        for shape in (RARE, MANY)
+        for shape in (SHOP, RARE, MANY)
         for member in plan_members("auto", shape)
         if member.method == "knn"
     ]
-    assert limits == [None, 50_000]
+    assert limits == [None, 5_000, 5_000]
 
 
 @pytest.mark.parametrize(
