@@ -260,22 +260,40 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         InputError
             If Y has fewer columns than the method has labels, or the data are not valid.
         """
+        return self._update_checked(X, Y, callbacks)
+
+    def _update_checked(
+        self, X: Any, Y: Any, callbacks: Sequence[Callback], *, name_matches: bool = False
+    ) -> Self:
+        """Check the arguments of `partial_fit`, and update.
+
+        With `name_matches`, X has match columns for all labels of Y.
+        """
         if not self.can_update:
             raise UnsupportedError(f"{self.name} cannot be updated: fit it again on all examples")
         self._check_fitted()
         self._check_updatable()
-        X = checked_features(X, self.n_features_in_)
+        X = checked_features(X, None if name_matches else self.n_features_in_)
         Y = checked_labels(Y, X.shape[0])
+        if name_matches:
+            checked_features(X, self._width_with_matches(Y.shape[1]))
         if Y.shape[1] < self.n_labels_:
             raise InputError(
                 f"Y has {Y.shape[1]} columns and the model {self.n_labels_} labels: "
                 "keep a column for every label of the model, and add new ones after them"
             )
-        if X.shape[0] == 0:
+        if X.shape[0] == 0 and not name_matches:
             return self
         identity = self._identity(X, Y)
-        self._change(self._partial_fit, TrainingData(X, Y, None, None, callbacks, identity))
+        data = TrainingData(X, Y, None, None, callbacks, identity, name_matches=name_matches)
+        self._change(self._partial_fit, data)
+        self.n_features_in_ = X.shape[1]
         return self
+
+    def _width_with_matches(self, n_labels: int) -> int:
+        """Return the number of features with match columns for so many labels."""
+        del n_labels
+        return self.n_features_in_
 
     def _identity(
         self,
@@ -524,6 +542,19 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         For methods that use label texts: a fusion fits its combination with it.
         """
         del labels
+        raise UnsupportedError(f"{self.name} finds no labels without examples")
+
+    def add_labels(self, n_labels: int, n_features: int) -> None:
+        """Add labels without examples behind those there are, with match columns of their own.
+
+        For methods that use label texts: a fusion calls it before an update.
+
+        Parameters
+        ----------
+        n_labels, n_features : int
+            Numbers of all labels and of all columns, old and new.
+        """
+        del n_labels, n_features
         raise UnsupportedError(f"{self.name} finds no labels without examples")
 
     def count_further(self, X: csr_matrix, Y: csr_matrix) -> None:

@@ -33,6 +33,9 @@ MIN_EXAMPLES, EQUAL_EXAMPLES = 200, 2000
 def update(model: Fusion, data: TrainingData) -> None:
     """Update the members and the combination by further examples; Y may have more labels."""
     X, Y = as_csr(data.X), data.Y
+    _add_labels(model, X.shape[1], Y.shape[1])
+    if X.shape[0] == 0:
+        return
     labelled = np.flatnonzero(np.diff(Y.indptr))
     if len(labelled) >= MIN_EXAMPLES:
         share = len(labelled) / (len(labelled) + EQUAL_EXAMPLES)
@@ -53,6 +56,18 @@ def update(model: Fusion, data: TrainingData) -> None:
             member.refit_grown(*examples)
     model.combiner_ = model.combiner_.plus(Y)
     model.round_members()
+
+
+def _add_labels(model: Fusion, n_features: int, n_labels: int) -> None:
+    """Let the combination and the members that use label texts know new labels.
+
+    They may rank these by their names before there is an example.
+    """
+    model.combiner_ = model.combiner_.plus(csr_matrix((0, n_labels), dtype=np.float32))
+    for member in model.members_:
+        if member.uses_label_texts:
+            sizes = model.columns_.sizes(member.name, n_features, n_labels)
+            member.add_labels(**sizes)
 
 
 def check_updatable(model: Fusion) -> None:
