@@ -9,6 +9,7 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
+from labelspace._core.sparse import rows_of
 from labelspace.labels.tree import LabelTree
 
 # Margins of the squared hinge times this are used as log odds. Parabel's exp(-max(0, 1 - m)^2) is
@@ -53,18 +54,90 @@ def lay_out_children(first_child: np.ndarray, weights: csr_matrix) -> EdgeWeight
     features, values = np.empty(weights.nnz, np.int32), np.empty(weights.nnz, np.float32)
     parts = (weights.indptr, weights.indices, weights.data, first_child)
     _by_feature(*parts, features, sibling, values)
-    # A run of cells begins with each chunk, and where the feature changes within a chunk.
     borders = weights.indptr[first_child].astype(np.int64)
-    begins = np.zeros(weights.nnz + 1, np.bool_)
+    return _in_chunks(bias, borders, features, sibling, values)
+
+
+def _in_chunks(
+    bias: np.ndarray,
+    borders: np.ndarray,
+    features: np.ndarray,
+    sibling: np.ndarray,
+    values: np.ndarray,
+) -> EdgeWeights:
+    """Return weights that are sorted by parent and feature; those of a parent are at `borders`."""
+    # A run of cells begins with each chunk, and where the feature changes within a chunk.
+    begins = np.zeros(len(values) + 1, np.bool_)
     begins[1:-1] = features[1:] != features[:-1]
     begins[borders] = True
     begins[-1] = False
     cells = np.flatnonzero(begins)
     chunks = np.searchsorted(cells, borders)
-    offsets = _offset_type(weights.nnz)
-    cells_and_end: np.ndarray = np.append(cells, weights.nnz).astype(offsets)
+    offsets = _offset_type(len(values))
+    cells_and_end: np.ndarray = np.append(cells, len(values)).astype(offsets)
     return EdgeWeights(
         bias, chunks.astype(offsets), features[cells], cells_and_end, sibling, values
+    )
+
+
+def replaced_children(
+    model: EdgeWeights,
+    first_row: np.ndarray,
+    parents: np.ndarray,
+    rows: np.ndarray,
+    found: csr_matrix,
+    bias: np.ndarray,
+) -> EdgeWeights:
+    """Return the weights of all children of some nodes, some of them replaced, by parent.
+
+    Parameters
+    ----------
+    model : EdgeWeights
+    first_row : ndarray of shape (len(parents) + 1,)
+        The rows of the children of each; there may be room for more than it has.
+    parents : ndarray
+        Nodes, sorted.
+    rows : ndarray
+        The rows to replace, sorted.
+    found : csr_matrix of shape (len(rows), features + 1)
+        Their weights, with the biases in the last column.
+    bias : ndarray of shape (first_row[-1],)
+        The biases of the others.
+    """
+    width = found.shape[1] - 1
+    bias = bias.copy()
+    bias[rows] = found[:, width].toarray().ravel()
+    is_replaced = np.zeros(int(first_row[-1]), np.bool_)
+    is_replaced[rows] = True
+    row, entries, cells = _cells_of_children(model, first_row, parents)
+    kept = ~is_replaced[row]
+    sizes = model.cells[entries + 1] - model.cells[entries]
+    old = row[kept], np.repeat(model.features[entries], sizes)[kept], model.weights[cells[kept]]
+    own = found[:, :width]
+    new = rows[rows_of(own)], own.indices, own.data
+    most = max(int(np.diff(first_row).max()), 1)
+
+    def keys(part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return numbers that sort cells by parent, feature and sibling, and the siblings."""
+        parent = np.searchsorted(first_row, part[0], side="right") - 1
+        sibling = part[0] - first_row[parent]
+        return (parent.astype(np.int64) * width + part[1]) * most + sibling, sibling
+
+    (old_keys, old_siblings), (new_keys, new_siblings) = keys(old), keys(new)
+    order = np.argsort(new_keys)
+    places = np.searchsorted(old_keys, new_keys[order])
+    features, values, sibling = (
+        np.insert(before, places, after[order])
+        for before, after in zip((*old[1:], old_siblings), (*new[1:], new_siblings), strict=True)
+    )
+    all_keys = np.insert(old_keys, places, new_keys[order])
+    borders = np.searchsorted(all_keys, np.arange(len(parents) + 1) * width * most)
+    return _in_chunks(
+        bias,
+        borders,
+        features.astype(np.int32),
+        sibling.astype(_sibling_type(first_row)),
+        values.astype(np.float32),
     )
 
 
@@ -88,14 +161,31 @@ def weights_of_children(
     csr_matrix of shape (first_row[-1], width + 1)
         The last column is empty.
     """
-    entries = _ranges(model.chunks[parents], model.chunks[parents + 1])
+    rows, entries, cells = _cells_of_children(model, first_row, parents)
     sizes = (model.cells[entries + 1] - model.cells[entries]).astype(np.int64)
-    cells = _ranges(model.cells[model.chunks[parents]], model.cells[model.chunks[parents + 1]])
-    per_parent = model.cells[model.chunks[parents + 1]] - model.cells[model.chunks[parents]]
-    rows = np.repeat(first_row[:-1], per_parent) + model.sibling[cells].astype(np.int64)
     columns = np.repeat(model.features[entries], sizes)
     shape = (int(first_row[-1]), width + 1)
     return csr_matrix((model.weights[cells], (rows, columns)), shape=shape, dtype=np.float32)
+
+
+def numbers_of_weights(
+    model: EdgeWeights, first_row: np.ndarray, parents: np.ndarray
+) -> np.ndarray:
+    """Return how many weights each row of `weights_of_children` has."""
+    rows, _, _ = _cells_of_children(model, first_row, parents)
+    return np.bincount(rows, minlength=int(first_row[-1]))
+
+
+def _cells_of_children(
+    model: EdgeWeights, first_row: np.ndarray, parents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows of all weights of the children, the places of features, and of weights."""
+    entries = _ranges(model.chunks[parents], model.chunks[parents + 1])
+    borders = model.cells[model.chunks[parents]], model.cells[model.chunks[parents + 1]]
+    cells = _ranges(*borders)
+    per_parent = borders[1].astype(np.int64) - borders[0]
+    rows = np.repeat(first_row[:-1], per_parent) + model.sibling[cells].astype(np.int64)
+    return rows, entries, cells
 
 
 def with_chunks(

@@ -56,6 +56,7 @@ from labelspace.methods.presets import check_complete, preset
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
+    from labelspace.components.examples import Examples, IndexedExamples
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
     from labelspace.labels.tree import LabelTree
@@ -587,7 +588,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del X, Y, taxonomy
         return False
 
-    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+    def refit_grown(self, examples: Examples | IndexedExamples) -> None:
         """Fit again, from all examples, what has many more of them than at its last fit.
 
         For methods that consist of independent parts, such as a classifier per label. A fusion,
@@ -595,23 +596,32 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Parameters
         ----------
-        X, Y : csr_matrix
-            All examples: those of `fit` and of every update. Y may have more labels than before.
+        examples : Examples or IndexedExamples
+            All examples: those of `fit` and of every update. There may be more labels than before.
 
         Raises
         ------
         UnsupportedError
             If the method has no `can_refit_grown`.
         """
-        del X, Y
+        del examples
         raise UnsupportedError(f"{self.name} cannot be fitted again in parts")
+
+    @property
+    def rounds_in_place(self) -> bool:
+        """Whether floats of `state` may be rounded where they are, right after an update.
+
+        That is, `state` returns the arrays that predictions read, and nothing has been derived yet
+        from those that the update has changed.
+        """
+        return False
 
     @property
     def keeps_examples(self) -> bool:
         """Whether the fitted method has `kept_examples`."""
         return False
 
-    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
+    def kept_examples(self) -> Examples | IndexedExamples:
         """Return features of length 1 and labels of all training examples, in their order."""
         raise UnsupportedError(f"{self.name} does not keep its training examples")
 

@@ -41,7 +41,7 @@ from labelspace.methods.explanation import (
 )
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.columns import MemberColumns
-from labelspace.methods.fusion.float16 import as_float32, to_float16
+from labelspace.methods.fusion.float16 import as_float32, round_in_place, to_float16
 from labelspace.methods.fusion.members import (
     arrays_of_member,
     fitted_arrays,
@@ -306,10 +306,16 @@ class Fusion(Method):
             self.row_order_ = np.concatenate([hold_out.train_rows, held_rows])
         self.round_members()
 
-    def round_members(self) -> None:
-        """Round the members to 16 bits, so that the model predicts the same after it is loaded."""
+    def round_members(self, after_update: bool = False) -> None:
+        """Round the members to 16 bits, so that the model predicts the same after it is loaded.
+
+        After an update most numbers are rounded already, so that members need not be loaded again.
+        """
         for fitted in self.members_:
-            fitted.load_state(as_float32(stored_arrays(fitted)))
+            if after_update and fitted.rounds_in_place:
+                round_in_place(fitted.state(), fitted.full_precision)
+            else:
+                fitted.load_state(as_float32(stored_arrays(fitted)))
         self._weight_space = None
 
     def _check_updatable(self) -> None:

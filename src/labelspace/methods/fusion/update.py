@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import as_csr
-from labelspace.components.examples import Examples
+from labelspace.components.examples import Examples, IndexedExamples
 from labelspace.components.training_data import TrainingData
 from labelspace.errors import UnsupportedError
 
@@ -53,9 +53,9 @@ def update(model: Fusion, data: TrainingData) -> None:
     if in_parts:
         examples = _all_examples(model)
         for member in in_parts:
-            member.refit_grown(*examples)
+            member.refit_grown(examples)
     model.combiner_ = model.combiner_.plus(Y)
-    model.round_members()
+    model.round_members(after_update=True)
 
 
 def _add_labels(model: Fusion, n_features: int, n_labels: int) -> None:
@@ -89,8 +89,8 @@ def _needed(members: Sequence[Method]) -> bool:
     return fitted_in_parts and not any(member.keeps_examples for member in members)
 
 
-def _all_examples(model: Fusion) -> tuple[csr_matrix, csr_matrix]:
+def _all_examples(model: Fusion) -> Examples | IndexedExamples:
     """Return features and labels of all training examples."""
     if model.examples_ is not None:
-        return model.examples_.X, model.examples_.Y
+        return model.examples_
     return next(member for member in model.members_ if member.keeps_examples).kept_examples()

@@ -278,6 +278,10 @@ class Lexical(Method):
         changes = [pair for pair in score_changes(X, odds, k) if pair[1] != 0.0]
         return LabelExplanation(label, changes, [], [], [])
 
+    @property
+    def rounds_in_place(self) -> bool:
+        return True
+
     def state(self) -> dict[str, np.ndarray]:
         return {
             "counts": self.counts_,
