@@ -8,7 +8,6 @@ import pytest
 from labelspace._core.sparse import unit_rows
 from labelspace.components.examples import (
     Examples,
-    IndexedExamples,
     due_for_fit,
     restored_counts,
 )
@@ -31,7 +30,7 @@ def test_examples_are_restored_as_they_were_kept():
 
 def test_examples_of_an_index_are_those_by_row():
     X, Y = planted(50)
-    for kept in (Examples(X, Y), IndexedExamples(X.T.tocsr(), Y)):
+    for kept in (Examples(X, Y), Examples(X, Y, X.T.tocsr())):
         np.testing.assert_array_equal(kept.by_feature().toarray(), X.toarray().T)
         np.testing.assert_array_equal(kept.rows().toarray(), X.toarray())
         for chosen in ([], [3], [0, 7, 20, 49], range(50)):

@@ -169,25 +169,6 @@ def with_rows(matrix: csr_matrix, rows: np.ndarray, found: csr_matrix, n_rows: i
     return csr_matrix((data, indices, indptr), shape=(n_rows, matrix.shape[1]), copy=False)
 
 
-def columns_as_rows(matrix: csr_matrix, columns: np.ndarray) -> csr_matrix:
-    """Return some columns, sorted, as the rows of a CSR matrix.
-
-    The matrix is read in its own order. Transposing all of it takes many times as long.
-    """
-    from labelspace._core.sparse_loops import copy_as_rows, count_as_rows
-
-    place = np.full(matrix.shape[1], -1, np.int64)
-    place[columns] = np.arange(len(columns))
-    ends = np.zeros(len(columns) + 1, np.int64)
-    count_as_rows(matrix.indices, place, ends)
-    indptr = ends.cumsum()
-    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], matrix.dtype)
-    copy_as_rows(matrix.indptr, matrix.indices, matrix.data, place, indptr[:-1].copy(), indices, data)
-    index = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
-    shape = (len(columns), matrix.shape[0])
-    return csr_matrix((data, indices, indptr.astype(index)), shape=shape, copy=False)
-
-
 def with_values(matrix: csr_matrix, values: np.ndarray) -> csr_matrix:
     """Return a matrix with other values in the same places; the places are shared."""
     return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)

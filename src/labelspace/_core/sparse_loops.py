@@ -94,23 +94,3 @@ def join_rows(  # type: ignore[no-untyped-def]
         for cell in range(more_indptr[row], more_indptr[row + 1]):
             own_indices[place], own_data[place] = width + more_indices[cell], more_data[cell]
             place += 1
-
-
-@njit(cache=True, nogil=True)
-def count_as_rows(indices, place, ends):  # type: ignore[no-untyped-def]
-    """Count the cells of each column with a place, in the entry behind that place."""
-    for cell in range(len(indices)):
-        at = place[indices[cell]]
-        if at >= 0:
-            ends[at + 1] += 1
-
-
-@njit(cache=True, nogil=True)
-def copy_as_rows(indptr, indices, data, place, filled, own_indices, own_data):  # type: ignore[no-untyped-def]
-    """Write the cells of each column with a place to its own row, which begins at `filled`."""
-    for row in range(len(indptr) - 1):
-        for cell in range(indptr[row], indptr[row + 1]):
-            at = place[indices[cell]]
-            if at >= 0:
-                own_indices[filled[at]], own_data[filled[at]] = row, data[cell]
-                filled[at] += 1

@@ -109,36 +109,23 @@ def replaced_children(
     bias[rows] = found[:, width].toarray().ravel()
     is_replaced = np.zeros(int(first_row[-1]), np.bool_)
     is_replaced[rows] = True
-    row, entries, cells = _cells_of_children(model, first_row, parents)
-    kept = ~is_replaced[row]
-    sizes = model.cells[entries + 1] - model.cells[entries]
-    old = row[kept], np.repeat(model.features[entries], sizes)[kept], model.weights[cells[kept]]
     own = found[:, :width]
-    new = rows[rows_of(own)], own.indices, own.data
-    most = max(int(np.diff(first_row).max()), 1)
-
-    def keys(part: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return numbers that sort cells by parent, feature and sibling, and the siblings."""
-        parent = np.searchsorted(first_row, part[0], side="right") - 1
-        sibling = part[0] - first_row[parent]
-        return (parent.astype(np.int64) * width + part[1]) * most + sibling, sibling
-
-    (old_keys, old_siblings), (new_keys, new_siblings) = keys(old), keys(new)
-    order = np.argsort(new_keys)
-    places = np.searchsorted(old_keys, new_keys[order])
-    features, values, sibling = (
-        np.insert(before, places, after[order])
-        for before, after in zip((*old[1:], old_siblings), (*new[1:], new_siblings), strict=True)
+    row = rows[rows_of(own)]
+    place = np.searchsorted(first_row, row, side="right") - 1
+    siblings = row - first_row[place]
+    order = np.lexsort((siblings, own.indices, place))
+    new = (
+        np.searchsorted(place[order], np.arange(len(parents) + 1)),
+        own.indices[order].astype(np.int32),
+        siblings[order].astype(_sibling_type(first_row)),
+        own.data[order].astype(np.float32),
     )
-    all_keys = np.insert(old_keys, places, new_keys[order])
-    borders = np.searchsorted(all_keys, np.arange(len(parents) + 1) * width * most)
-    return _in_chunks(
-        bias,
-        borders,
-        features.astype(np.int32),
-        sibling.astype(_sibling_type(first_row)),
-        values.astype(np.float32),
-    )
+    old = model.cells[model.chunks[parents + 1]] - model.cells[model.chunks[parents]]
+    size = int(old.sum(dtype=np.int64)) + own.nnz
+    merged = tuple(np.empty(size, part.dtype) for part in new[1:])
+    borders = np.zeros(len(parents) + 1, np.int64)
+    _merge(model, parents, first_row, is_replaced, new, merged, borders)
+    return _in_chunks(bias, borders, *(part[: borders[-1]].copy() for part in merged))
 
 
 def weights_of_children(
@@ -290,6 +277,37 @@ def edge_margins(x, model, node, first, width, margins):  # type: ignore[no-unty
         if model.features[low] == wanted:
             for cell in range(model.cells[low], model.cells[low + 1]):
                 margins[model.sibling[cell]] += data[i] * model.weights[cell]
+
+
+@njit(cache=True, nogil=True)
+def _merge(model, parents, first_row, is_replaced, new, merged, borders):  # type: ignore[no-untyped-def]
+    """Write the weights of the children, old and new, sorted by parent, feature and sibling."""
+    ends, new_features, new_siblings, new_values = new
+    features, siblings, values = merged
+    at = 0
+    for place in range(len(parents)):
+        more, last, parent = ends[place], ends[place + 1], parents[place]
+        for entry in range(model.chunks[parent], model.chunks[parent + 1]):
+            feature = model.features[entry]
+            for cell in range(model.cells[entry], model.cells[entry + 1]):
+                sibling = model.sibling[cell]
+                if is_replaced[first_row[place] + sibling]:
+                    continue
+                while more < last and (
+                    new_features[more] < feature
+                    or (new_features[more] == feature and new_siblings[more] < sibling)
+                ):
+                    features[at], siblings[at] = new_features[more], new_siblings[more]
+                    values[at] = new_values[more]
+                    more, at = more + 1, at + 1
+                features[at], siblings[at] = feature, sibling
+                values[at] = model.weights[cell]
+                at += 1
+        while more < last:
+            features[at], siblings[at] = new_features[more], new_siblings[more]
+            values[at] = new_values[more]
+            more, at = more + 1, at + 1
+        borders[place + 1] = at
 
 
 @njit(cache=True, nogil=True)

@@ -19,13 +19,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import all_within, expect
-from labelspace._core.sparse import (
-    columns_as_rows,
-    pack_csr,
-    unit_rows,
-    unpack_csr,
-    with_columns,
-)
+from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr, with_columns
 from labelspace.errors import UnsupportedError
 
 # Growth of a label's examples from which on it is fitted again. It differs by label, so that the
@@ -42,10 +36,13 @@ class Examples:
     ----------
     X : csr_matrix of shape (examples, features)
     Y : csr_matrix of shape (examples, labels)
+    index : csr_matrix of shape (features, examples), optional
+        X by feature, where it is at hand; the entries of a row may have any order.
     """
 
     X: csr_matrix
     Y: csr_matrix
+    index: csr_matrix | None = None
 
     def rows(self, chosen: np.ndarray | None = None) -> csr_matrix:
         """Return the features of some examples, all by default; the numbers are sorted."""
@@ -53,7 +50,7 @@ class Examples:
 
     def by_feature(self) -> csr_matrix:
         """Return the features of all examples, (features, examples)."""
-        return csr_matrix(self.X.T)
+        return csr_matrix(self.X.T) if self.index is None else self.index
 
     @classmethod
     def of(cls, X: csr_matrix, Y: csr_matrix) -> Self:
@@ -84,28 +81,6 @@ class Examples:
         Y = unpack_csr("Y", own, (X.shape[0], n_labels))
         expect(bool(np.isfinite(X.data).all()), "the kept examples are not finite")
         return cls(X, Y)
-
-
-@dataclass(frozen=True, eq=False)
-class IndexedExamples:
-    """Examples of which an inverted index has the features, so that they are stored once.
-
-    Attributes
-    ----------
-    postings : csr_matrix of shape (features, examples)
-    Y : csr_matrix of shape (examples, labels)
-    """
-
-    postings: csr_matrix
-    Y: csr_matrix
-
-    def rows(self, chosen: np.ndarray | None = None) -> csr_matrix:
-        """Return the features of some examples, all by default; the numbers are sorted."""
-        return csr_matrix(self.postings.T) if chosen is None else columns_as_rows(self.postings, chosen)
-
-    def by_feature(self) -> csr_matrix:
-        """Return the features of all examples, (features, examples)."""
-        return self.postings
 
 
 def check_kept(examples: Examples | None, method: str) -> None:

@@ -56,7 +56,7 @@ from labelspace.methods.presets import check_complete, preset
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
-    from labelspace.components.examples import Examples, IndexedExamples
+    from labelspace.components.examples import Examples
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
     from labelspace.labels.tree import LabelTree
@@ -588,7 +588,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del X, Y, taxonomy
         return False
 
-    def refit_grown(self, examples: Examples | IndexedExamples) -> None:
+    def refit_grown(self, examples: Examples) -> None:
         """Fit again, from all examples, what has many more of them than at its last fit.
 
         For methods that consist of independent parts, such as a classifier per label. A fusion,
@@ -596,7 +596,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Parameters
         ----------
-        examples : Examples or IndexedExamples
+        examples : Examples
             All examples: those of `fit` and of every update. There may be more labels than before.
 
         Raises
@@ -607,21 +607,20 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del examples
         raise UnsupportedError(f"{self.name} cannot be fitted again in parts")
 
-    @property
-    def rounds_in_place(self) -> bool:
-        """Whether floats of `state` may be rounded where they are, right after an update.
+    def arrays_to_round(self) -> dict[str, np.ndarray] | None:
+        """Return all arrays of floats that are read, for a fusion that rounds them in place.
 
-        That is, `state` returns the arrays that predictions read, and nothing has been derived yet
-        from those that the update has changed.
+        It is called right after an update, before anything is derived from what has changed. None:
+        the fusion loads the rounded `state` instead, which takes longer.
         """
-        return False
+        return None
 
     @property
     def keeps_examples(self) -> bool:
         """Whether the fitted method has `kept_examples`."""
         return False
 
-    def kept_examples(self) -> Examples | IndexedExamples:
+    def kept_examples(self) -> Examples:
         """Return features of length 1 and labels of all training examples, in their order."""
         raise UnsupportedError(f"{self.name} does not keep its training examples")
 

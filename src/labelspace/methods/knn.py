@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import all_within, expect
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr, with_columns
-from labelspace.components.examples import IndexedExamples
+from labelspace.components.examples import Examples
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Neighbour
@@ -144,8 +144,8 @@ class KNN(Method):
     def keeps_examples(self) -> bool:
         return self.params_.max_document_frequency is None
 
-    def kept_examples(self) -> IndexedExamples:
-        return IndexedExamples(self.neighbours_.postings, self.Y_)
+    def kept_examples(self) -> Examples:
+        return Examples(self.neighbours_.rows, self.Y_, self.neighbours_.postings)
 
     def label_features(self) -> csr_matrix:
         return csr_matrix((self.neighbours_.postings @ self.Y_).T)
@@ -154,9 +154,8 @@ class KNN(Method):
         near = min(self.params_.neighbours, self.Y_.shape[0])
         return Ranking(*self.neighbours_.votes(as_csr(X), near, self.params_.power, self.Y_, k))
 
-    @property
-    def rounds_in_place(self) -> bool:
-        return isinstance(self.neighbours_, SparseNeighbours)
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return {**self.state(), "rows": self.neighbours_.rows.data}
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}

@@ -16,7 +16,6 @@ from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker, candidate_ma
 from labelspace.components.calibration import CALIBRATION_K, Calibration
 from labelspace.components.examples import (
     Examples,
-    IndexedExamples,
     check_kept,
     due_for_fit,
     restored_counts,
@@ -211,7 +210,7 @@ class Linear(Method):
         self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
         self.refit_grown(self.examples_)
 
-    def refit_grown(self, examples: Examples | IndexedExamples) -> None:
+    def refit_grown(self, examples: Examples) -> None:
         """Fit classifiers again whose labels have a quarter more examples, as `Method` defines.
 
         With hard negatives, those of a label are the examples that naive Bayes scores highest.
@@ -232,7 +231,7 @@ class Linear(Method):
         fitted[labels] = counts[labels]
         self.fitted_counts_, self.n_labels_ = fitted, Y.shape[1]
 
-    def _likeliest(self, examples: Examples | IndexedExamples, labels: np.ndarray) -> csr_matrix:
+    def _likeliest(self, examples: Examples, labels: np.ndarray) -> csr_matrix:
         """Return the examples that naive Bayes scores highest for labels, and update the lists."""
         Y, by_feature = examples.Y, examples.by_feature()
         by_feature = with_values(by_feature, np.abs(by_feature.data))
@@ -342,9 +341,8 @@ class Linear(Method):
             "weights per label": round(weights.nnz / weights.shape[0], 1),
         }
 
-    @property
-    def rounds_in_place(self) -> bool:
-        return True
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return self.state()
 
     def state(self) -> dict[str, np.ndarray]:
         listed = {} if self.shortlister_ is None else self.shortlister_.state()

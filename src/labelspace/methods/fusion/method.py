@@ -312,8 +312,9 @@ class Fusion(Method):
         After an update most numbers are rounded already, so that members need not be loaded again.
         """
         for fitted in self.members_:
-            if after_update and fitted.rounds_in_place:
-                round_in_place(fitted.state(), fitted.full_precision)
+            arrays = fitted.arrays_to_round() if after_update else None
+            if arrays is not None:
+                round_in_place(arrays, fitted.full_precision)
             else:
                 fitted.load_state(as_float32(stored_arrays(fitted)))
         self._weight_space = None

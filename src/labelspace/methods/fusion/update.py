@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import as_csr
-from labelspace.components.examples import Examples, IndexedExamples
+from labelspace.components.examples import Examples
 from labelspace.components.training_data import TrainingData
 from labelspace.errors import UnsupportedError
 
@@ -89,7 +89,7 @@ def _needed(members: Sequence[Method]) -> bool:
     return fitted_in_parts and not any(member.keeps_examples for member in members)
 
 
-def _all_examples(model: Fusion) -> Examples | IndexedExamples:
+def _all_examples(model: Fusion) -> Examples:
     """Return features and labels of all training examples."""
     if model.examples_ is not None:
         return model.examples_

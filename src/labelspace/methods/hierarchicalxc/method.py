@@ -29,7 +29,6 @@ from labelspace.classifiers.tree_weights import (
 from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
 from labelspace.components.examples import (
     Examples,
-    IndexedExamples,
     check_kept,
     restored_counts,
 )
@@ -290,7 +289,7 @@ class HierarchicalXC(Method):
         self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
         self.refit_grown(self.examples_)
 
-    def refit_grown(self, examples: Examples | IndexedExamples) -> None:
+    def refit_grown(self, examples: Examples) -> None:
         """Add leaves for new labels and fit classifiers again that are due; see `update`."""
         update(self, examples)
         self.n_labels_ = examples.Y.shape[1]
@@ -437,9 +436,8 @@ class HierarchicalXC(Method):
             ]
         }
 
-    @property
-    def rounds_in_place(self) -> bool:
-        return True
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return self.state()
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"line": self.calibration_.state(), **self.inputs_.arrays()}

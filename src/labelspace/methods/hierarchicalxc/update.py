@@ -25,14 +25,14 @@ from labelspace.components.examples import due_for_fit
 from labelspace.labels.tree import LabelTree, level_order
 
 if TYPE_CHECKING:
-    from labelspace.components.examples import Examples, IndexedExamples
+    from labelspace.components.examples import Examples
     from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 
 PLACED_BY = 20  # examples of a new label that are searched for in the tree, at most
 FOUND = 10  # labels per such example
 
 
-def update(model: HierarchicalXC, examples: Examples | IndexedExamples) -> None:
+def update(model: HierarchicalXC, examples: Examples) -> None:
     """Update all trees by all examples, old and new; there may be more labels than before."""
     for member, tree in enumerate(model.trees_):
         grown, number = _with_leaves(tree, examples.Y, _parents(model, member, examples))
@@ -40,7 +40,7 @@ def update(model: HierarchicalXC, examples: Examples | IndexedExamples) -> None:
 
 
 def _parents(
-    model: HierarchicalXC, member: int, examples: Examples | IndexedExamples
+    model: HierarchicalXC, member: int, examples: Examples
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels that have examples and no node, and the node to place each below.
 
@@ -86,7 +86,7 @@ def _with_leaves(
 def _refit_edges(
     model: HierarchicalXC,
     member: int,
-    examples: Examples | IndexedExamples,
+    examples: Examples,
     tree: LabelTree,
     number: np.ndarray,
 ) -> None:

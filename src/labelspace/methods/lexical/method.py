@@ -278,9 +278,8 @@ class Lexical(Method):
         changes = [pair for pair in score_changes(X, odds, k) if pair[1] != 0.0]
         return LabelExplanation(label, changes, [], [], [])
 
-    @property
-    def rounds_in_place(self) -> bool:
-        return True
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return self.state()
 
     def state(self) -> dict[str, np.ndarray]:
         return {
