@@ -155,7 +155,7 @@ class KNN(Method):
         return Ranking(*self.neighbours_.votes(as_csr(X), near, self.params_.power, self.Y_, k))
 
     def arrays_to_round(self) -> dict[str, np.ndarray]:
-        return {**self.state(), "rows": self.neighbours_.rows.data}
+        return self.neighbours_.floats()
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}

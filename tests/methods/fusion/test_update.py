@@ -8,8 +8,10 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import unit_rows
 from labelspace.errors import UnsupportedError
+from labelspace.methods.fusion.float16 import as_float32, to_float16
 from labelspace.methods.fusion.method import Fusion
 from labelspace.methods.fusion.space import WeightSpace
+from labelspace.methods.knn import KNN
 from labelspace.metrics.ranking import measure
 from support.fitted import restored
 from support.planted import planted
@@ -183,3 +185,18 @@ def test_the_space_of_weights_keeps_their_products():
     used = lengths > 0
     got = (X @ space.components) @ (space.label_vectors * lengths[:, None]).T
     np.testing.assert_allclose(got[:, used], (X @ weights.T).toarray()[:, used], atol=1e-3)
+
+
+@pytest.mark.parametrize("max_postings", [None, 1000])
+def test_what_an_update_rounds_is_what_is_stored(max_postings):
+    X, Y = planted(400)
+    model = Fusion(members="knn,linear,hierarchicalxc").fit(X[:300], Y[:300])
+    knn = KNN(max_postings=max_postings).fit(X[:300], Y[:300])
+    model.members_[0] = knn
+    model.partial_fit(X[300:], Y[300:])
+    for member in model.members_:
+        own = member.state()
+        stored = as_float32(to_float16(own, member.full_precision))
+        for name, array in own.items():
+            np.testing.assert_array_equal(array, stored[name])
+    assert (knn.neighbours_.rows != knn.neighbours_.postings.T).nnz == 0

@@ -56,6 +56,11 @@ class SparseNeighbours:
             longer._rows = csr_matrix(vstack([self._rows, rows], "csr", np.float32))
         return longer
 
+    def floats(self) -> dict[str, np.ndarray]:
+        """Return all arrays of floats that are in memory, to be rounded in place."""
+        made = {} if self._rows is None else {"rows": self._rows.data}
+        return {"postings": self.postings.data, **made}
+
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest examples (n, k) int64 and their cosines, best first; -1 and 0 pad.
 
