@@ -81,13 +81,18 @@ class NameMatcher:
         self._names = tuple(self.arrays[name] for name in _ARRAYS)
 
     @classmethod
-    def of(cls, texts: LabelTexts) -> Self:
-        """Return a matcher of all names of these labels."""
-        vocabulary = _Vocabulary(Stemmer(texts.languages))
-        forms = vocabulary.forms(texts)
+    def of(cls, texts: LabelTexts, languages: Sequence[str] = ()) -> Self:
+        """Return a matcher of all names of these labels.
+
+        Languages are numbered in the order of `languages`, of which some may have no names, then in
+        that of the texts.
+        """
+        numbered = tuple(dict.fromkeys((*languages, *texts.languages)))
+        vocabulary = _Vocabulary(Stemmer(numbered))
+        forms = vocabulary.forms(texts, numbered)
         return cls(
             len(texts),
-            tuple(texts.languages),
+            numbered,
             vocabulary.words,
             vocabulary.folded,
             vocabulary.stems,
@@ -230,16 +235,16 @@ class _Vocabulary:
     def stem_of(self, word: int) -> int:
         return self.folded_stem[self.word_folded[word]]
 
-    def forms(self, texts: LabelTexts) -> _Forms:
+    def forms(self, texts: LabelTexts, languages: Sequence[str]) -> _Forms:
         """Return all names, also without their qualifiers and with their compounds split."""
         forms: _Forms = {}
-        languages = {language: number for number, language in enumerate(texts.languages)}
+        numbers = {language: number for number, language in enumerate(languages)}
         for label, text, language, preferred in texts.forms():
             bare = _QUALIFIER.sub(" ", text).strip()
             for written, unqualified in ((text, 0), (bare, 1)) if bare != text else ((text, 0),):
                 words = tuple(self.add(word) for word in find_words(written))
                 if words:
-                    kind = (int(preferred), unqualified, 0, languages[language])
+                    kind = (int(preferred), unqualified, 0, numbers[language])
                     forms.setdefault((label, words), kind)
         if self.stem.splits_compounds:
             self._add_split(forms)

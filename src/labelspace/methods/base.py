@@ -56,6 +56,7 @@ from labelspace.methods.presets import check_complete, preset
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
+    from labelspace.components.examples import Examples
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
     from labelspace.labels.tree import LabelTree
@@ -260,22 +261,40 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         InputError
             If Y has fewer columns than the method has labels, or the data are not valid.
         """
+        return self._update_checked(X, Y, callbacks)
+
+    def _update_checked(
+        self, X: Any, Y: Any, callbacks: Sequence[Callback], *, name_matches: bool = False
+    ) -> Self:
+        """Check the arguments of `partial_fit`, and update.
+
+        With `name_matches`, X has match columns for all labels of Y.
+        """
         if not self.can_update:
             raise UnsupportedError(f"{self.name} cannot be updated: fit it again on all examples")
         self._check_fitted()
         self._check_updatable()
-        X = checked_features(X, self.n_features_in_)
+        X = checked_features(X, None if name_matches else self.n_features_in_)
         Y = checked_labels(Y, X.shape[0])
+        if name_matches:
+            checked_features(X, self._width_with_matches(Y.shape[1]))
         if Y.shape[1] < self.n_labels_:
             raise InputError(
                 f"Y has {Y.shape[1]} columns and the model {self.n_labels_} labels: "
                 "keep a column for every label of the model, and add new ones after them"
             )
-        if X.shape[0] == 0:
+        if X.shape[0] == 0 and not name_matches:
             return self
         identity = self._identity(X, Y)
-        self._change(self._partial_fit, TrainingData(X, Y, None, None, callbacks, identity))
+        data = TrainingData(X, Y, None, None, callbacks, identity, name_matches=name_matches)
+        self._change(self._partial_fit, data)
+        self.n_features_in_ = X.shape[1]
         return self
+
+    def _width_with_matches(self, n_labels: int) -> int:
+        """Return the number of features with match columns for so many labels."""
+        del n_labels
+        return self.n_features_in_
 
     def _identity(
         self,
@@ -526,6 +545,19 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del labels
         raise UnsupportedError(f"{self.name} finds no labels without examples")
 
+    def add_labels(self, n_labels: int, n_features: int) -> None:
+        """Add labels without examples behind those there are, with match columns of their own.
+
+        For methods that use label texts: a fusion calls it before an update.
+
+        Parameters
+        ----------
+        n_labels, n_features : int
+            Numbers of all labels and of all columns, old and new.
+        """
+        del n_labels, n_features
+        raise UnsupportedError(f"{self.name} finds no labels without examples")
+
     def count_further(self, X: csr_matrix, Y: csr_matrix) -> None:
         """Count the matches of further examples; Y may have more labels.
 
@@ -556,7 +588,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del X, Y, taxonomy
         return False
 
-    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+    def refit_grown(self, examples: Examples) -> None:
         """Fit again, from all examples, what has many more of them than at its last fit.
 
         For methods that consist of independent parts, such as a classifier per label. A fusion,
@@ -564,23 +596,31 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Parameters
         ----------
-        X, Y : csr_matrix
-            All examples: those of `fit` and of every update. Y may have more labels than before.
+        examples : Examples
+            All examples: those of `fit` and of every update. There may be more labels than before.
 
         Raises
         ------
         UnsupportedError
             If the method has no `can_refit_grown`.
         """
-        del X, Y
+        del examples
         raise UnsupportedError(f"{self.name} cannot be fitted again in parts")
+
+    def arrays_to_round(self) -> dict[str, np.ndarray] | None:
+        """Return all arrays of floats that are read, for a fusion that rounds them in place.
+
+        It is called right after an update, before anything is derived from what has changed. None:
+        the fusion loads the rounded `state` instead, which takes longer.
+        """
+        return None
 
     @property
     def keeps_examples(self) -> bool:
         """Whether the fitted method has `kept_examples`."""
         return False
 
-    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
+    def kept_examples(self) -> Examples:
         """Return features of length 1 and labels of all training examples, in their order."""
         raise UnsupportedError(f"{self.name} does not keep its training examples")
 

@@ -30,7 +30,7 @@ from labelspace.components.training_data import Shape, TrainingData
 from labelspace.components.unseen_labels import labels_to_hide, without_labels
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
-from labelspace.errors import ParameterError, UnsupportedError
+from labelspace.errors import InputError, ParameterError, UnsupportedError
 from labelspace.features.name_codes import COLUMNS as MATCH_COLUMNS
 from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.explanation import (
@@ -41,7 +41,7 @@ from labelspace.methods.explanation import (
 )
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.columns import MemberColumns
-from labelspace.methods.fusion.float16 import as_float32, to_float16
+from labelspace.methods.fusion.float16 import as_float32, round_in_place, to_float16
 from labelspace.methods.fusion.members import (
     arrays_of_member,
     fitted_arrays,
@@ -224,6 +224,34 @@ class Fusion(Method):
         """
         return self._fit_checked(X, Y, valid, taxonomy, callbacks, name_matches=name_matches)
 
+    def partial_fit(
+        self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = (), name_matches: bool = False
+    ) -> Self:
+        """Update the members and their combination with more examples.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the new examples alone.
+        Y : sparse matrix or array of shape (n, n_labels)
+            Their labels. Columns after those of `fit` are new labels.
+        callbacks : sequence of Callback
+        name_matches : bool, default False
+            Whether X has match columns for all labels of Y, for a model that was fitted with such.
+            By default it has as many columns as the model, and names of new labels are not found.
+
+        Returns
+        -------
+        Fusion
+            The method itself.
+        """
+        return self._update_checked(X, Y, callbacks, name_matches=name_matches)
+
+    def _width_with_matches(self, n_labels: int) -> int:
+        if self.columns_.n_text is None:
+            raise InputError("the model was fitted without match columns: train it again with them")
+        return self.columns_.n_text + MATCH_COLUMNS * n_labels
+
     def absent_members(self) -> str:
         """Return the kind of members that `auto` leaves out without torch; "" if none."""
         return "" if self.members != "auto" or find_spec("torch") else "its neural member"
@@ -278,10 +306,17 @@ class Fusion(Method):
             self.row_order_ = np.concatenate([hold_out.train_rows, held_rows])
         self.round_members()
 
-    def round_members(self) -> None:
-        """Round the members to 16 bits, so that the model predicts the same after it is loaded."""
+    def round_members(self, after_update: bool = False) -> None:
+        """Round the members to 16 bits, so that the model predicts the same after it is loaded.
+
+        After an update most numbers are rounded already, so that members need not be loaded again.
+        """
         for fitted in self.members_:
-            fitted.load_state(as_float32(stored_arrays(fitted)))
+            arrays = fitted.arrays_to_round() if after_update else None
+            if arrays is not None:
+                round_in_place(arrays, fitted.full_precision)
+            else:
+                fitted.load_state(as_float32(stored_arrays(fitted)))
         self._weight_space = None
 
     def _check_updatable(self) -> None:

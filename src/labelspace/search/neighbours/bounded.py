@@ -72,6 +72,10 @@ class BoundedNeighbours:
         postings = _merged(self.postings, _by_size(more))
         return BoundedNeighbours(postings, self.max_postings, self.candidates, rows)
 
+    def floats(self) -> dict[str, np.ndarray]:
+        """Return all arrays of floats that are in memory, to be rounded in place."""
+        return {"postings": self.postings.data, "rows": self.rows.data}
+
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return k near examples (n, k) int64 and their cosines, best first; -1 and 0 pad."""
         near = np.full((X.shape[0], k), -1, np.int64)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, hstack, vstack
 
 from labelspace._core.compiled import loop
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
@@ -32,6 +32,14 @@ class SparseNeighbours:
 
     def __init__(self, postings: csr_matrix) -> None:
         self.postings = postings
+        self._rows: csr_matrix | None = None
+
+    @property
+    def rows(self) -> csr_matrix:
+        """Return the same by example, of shape (examples, features), made at the first access."""
+        if self._rows is None:
+            self._rows = csr_matrix(self.postings.T)
+        return self._rows
 
     @classmethod
     def of(cls, X: csr_matrix, common: float | None = None) -> Self:
@@ -41,8 +49,17 @@ class SparseNeighbours:
     def extended(self, X: csr_matrix, *, scaled: bool = False) -> SparseNeighbours:
         """Return an index with further examples behind those of this one; `scaled`: as they are."""
         # CSR blocks are merged by one loop of scipy's, others by way of a list of all entries.
-        more = csr_matrix((X if scaled else unit_rows(X)).T)
-        return SparseNeighbours(csr_matrix(hstack([self.postings, more], "csr", np.float32)))
+        rows = X if scaled else unit_rows(X)
+        more = csr_matrix(rows.T)
+        longer = SparseNeighbours(csr_matrix(hstack([self.postings, more], "csr", np.float32)))
+        if self._rows is not None:
+            longer._rows = csr_matrix(vstack([self._rows, rows], "csr", np.float32))
+        return longer
+
+    def floats(self) -> dict[str, np.ndarray]:
+        """Return all arrays of floats that are in memory, to be rounded in place."""
+        made = {} if self._rows is None else {"rows": self._rows.data}
+        return {"postings": self.postings.data, **made}
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest examples (n, k) int64 and their cosines, best first; -1 and 0 pad.
