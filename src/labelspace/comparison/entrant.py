@@ -108,6 +108,8 @@ def _run_method(
     known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
     if method.needs_label_names and "label_names.data" in arrays:
         known["label_names"] = unpack_csr("label_names", arrays)
+    if job["name_matches"]:
+        known["name_matches"] = True
     start = time.perf_counter()
     method.fit(data["X_train"], data["Y_train"], **known)
     train_s = time.perf_counter() - start

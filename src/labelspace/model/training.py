@@ -29,6 +29,7 @@ from labelspace.model.reading import (
     Source,
     kept_ids,
     label_text_figures,
+    matches_names,
     with_labels_first,
     with_labels_to,
 )
@@ -189,15 +190,9 @@ def _trained_width(dataset: Dataset, model: Method) -> int:
     Labels that only the label texts have come last. To a method that does not use the texts they
     would be columns that it can never predict, so it is trained without them.
     """
-    if dataset.label_texts is None or _matches_names(dataset, model):
+    if dataset.label_texts is None or matches_names(dataset, model):
         return dataset.n_labels
     return int(dataset.labels.indices.max(initial=-1)) + 1
-
-
-def _matches_names(dataset: Dataset, model: Method) -> bool:
-    """Return whether the method is given matches of label names in the texts."""
-    has_both = dataset.label_texts is not None and dataset.texts is not None
-    return has_both and model.reads_label_texts()
 
 
 def _trained_part(dataset: Dataset, width: int) -> Dataset:
@@ -269,7 +264,7 @@ def _fit_features(
     """Return the pipeline, the rows of the training data, and metadata on the features' speed."""
     chosen = model.text_features() if features is None else features
     pipeline = pipeline_for(dataset, chosen)
-    if dataset.label_texts is not None and _matches_names(dataset, model):
+    if dataset.label_texts is not None and matches_names(dataset, model):
         pipeline.matcher = NameMatcher.of(dataset.label_texts)
     start = time.monotonic()
     X = pipeline.fit_transform(dataset)
