@@ -31,7 +31,7 @@ from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline
 from labelspace.features.tfidf import Tfidf
 from labelspace.labels.levels import Levels
 from labelspace.methods.registry import method_class
-from labelspace.model.reading import label_text_figures, matches_names, without_label_texts
+from labelspace.model.reading import label_text_figures, uses_label_texts, without_label_texts
 
 NO_LABELS = "no-labels"  # after the name of a method that is not to read label texts
 METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5))
@@ -70,7 +70,7 @@ class Entrant:
         """Return whether it is given the label texts of these training data."""
         if self.kind == "peer" or not self.label_texts:
             return False
-        return matches_names(train, method_class(self.method).create(**self.params))
+        return uses_label_texts(train, method_class(self.method).create(**self.params))
 
 
 def entrants(
@@ -284,7 +284,7 @@ class DataFiles:
     def __init__(self, folder: Path, train: Dataset, test: Dataset) -> None:
         self.folder, self.train, self.test = folder, train, test
         self.plain = without_label_texts(train)
-        self.written: dict[tuple[str, bool], Path] = {}
+        self.written: dict[tuple[str, bool, bool], Path] = {}
 
     def job(self, entrant: Entrant, seed: int, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the job of a run, for `comparison.runs.run`.
@@ -297,25 +297,27 @@ class DataFiles:
         if features is None:
             features = _own_features(entrant, self.train)
         with_texts = entrant.reads_label_texts(self.train)
+        matched = with_texts and method_class(entrant.method).takes_name_matches
         return {
             "method": entrant.method,
             "kind": entrant.kind,
             "params": params,
             "seed": seed,
-            "data": str(self._of(features, with_texts)),
-            "name_matches": with_texts,
+            "data": str(self._of(features, with_texts, matched)),
+            "label_texts": with_texts,
             "k": 5,
             "propensity": settings["propensity"],
             "propensity_from": settings["propensity_from"],
         }
 
-    def _of(self, features: str | TextFeatures, with_texts: bool) -> Path:
-        name = repr(features), with_texts
+    def _of(self, features: str | TextFeatures, with_texts: bool, matched: bool) -> Path:
+        """Return the file with these features, with label texts and with match columns."""
+        name = repr(features), with_texts, matched
         if name not in self.written:
             path = self.folder / f"data-{len(self.written)}.safetensors"
             train = self.train if with_texts else self.plain
             pipeline = pipeline_for(train, features)
-            if with_texts and train.label_texts is not None:
+            if matched and train.label_texts is not None:
                 pipeline.matcher = NameMatcher.of(train.label_texts)
             _write_data(path, train, self.test, pipeline)
             self.written[name] = path
@@ -337,6 +339,9 @@ def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipe
         "X_test": as_csr(pipeline.transform(test)),
         "Y_test": test.labels,
     }
+    texts = pipeline.label_texts(train)
+    if texts is not None:
+        matrices["label_texts"] = texts
     written = pipeline.label_names(train)
     if written is not None:
         matrices["label_names"] = written

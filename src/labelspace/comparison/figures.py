@@ -20,7 +20,8 @@ COST_HEADS = {
     "model_mb": "model MB",
     "peak_mb": "peak MB",
 }
-_ABOUT = ("name", "kind", "method", "label_texts", "params", "std", "runs", "error")  # what is no figure
+# What is no figure.
+_ABOUT = ("name", "kind", "method", "label_texts", "params", "std", "runs", "error")
 
 Entrants = Sequence[Mapping[str, Any]]
 
@@ -109,7 +110,9 @@ def label_texts_sentence(report: Mapping[str, Any]) -> str:
         return ""
     read = [each["name"] for each in report["entrants"] if each.get("label_texts")]
     others = "; the others did not" if 0 < len(read) < len(report["entrants"]) else ""
-    return f"Label texts ({found['names']:,} names) were read by {', '.join(read) or 'none'}{others}."
+    return (
+        f"Label texts ({found['names']:,} names) were read by {', '.join(read) or 'none'}{others}."
+    )
 
 
 def significance_sentence(report: Mapping[str, Any]) -> str:

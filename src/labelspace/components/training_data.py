@@ -37,6 +37,8 @@ class TrainingData:
         Token ids + 1 of the name of each label, for methods that generate names.
     name_matches : bool
         Whether the last columns of X are the match columns of a `NameMatcher` of all labels.
+    label_texts : csr_matrix or None
+        Features of the labels' texts, a row per label and the columns of X before match columns.
     """
 
     X: Features
@@ -47,6 +49,7 @@ class TrainingData:
     identity: str
     label_names: csr_matrix | None = None
     name_matches: bool = False
+    label_texts: csr_matrix | None = None
 
     @property
     def n_text_features(self) -> int:

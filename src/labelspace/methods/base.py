@@ -28,7 +28,7 @@ from sklearn.base import BaseEstimator
 
 from labelspace._core.checks import expect
 from labelspace._core.not_fitted import NotFittedError
-from labelspace._core.sparse import checked_features, checked_labels, digest
+from labelspace._core.sparse import as_csr, checked_features, checked_labels, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -117,8 +117,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     needs_label_names : bool
         Whether `fit` takes `label_names` as well.
     uses_label_texts : bool
-        Whether labels without examples may be predicted, by their texts, and `fit` takes
-        `name_matches` as well. Methods that cannot are trained without the columns of such labels.
+        Whether labels without examples may be predicted, by their texts. Methods that cannot are
+        trained without the columns of such labels.
+    takes_name_matches : bool
+        Whether X may have match columns, and `fit` takes `name_matches` as well.
+    takes_label_texts : bool
+        Whether `fit` takes `label_texts` as well, the features of the labels' texts.
     full_precision : tuple of str
         Arrays of `state` that a fusion must not round to 16 bits.
     params_ : SimpleNamespace
@@ -146,6 +150,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     has_label_trees: ClassVar[bool] = False
     needs_label_names: ClassVar[bool] = False
     uses_label_texts: ClassVar[bool] = False
+    takes_name_matches: ClassVar[bool] = False
+    takes_label_texts: ClassVar[bool] = False
     full_precision: ClassVar[tuple[str, ...]] = ()
 
     params_: SimpleNamespace
@@ -214,8 +220,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         callbacks: Sequence[Callback],
         label_names: csr_matrix | None = None,
         name_matches: bool = False,
+        label_texts: Any = None,
     ) -> Self:
-        """Check the arguments of `fit` and fit; the last two are those of `TrainingData`."""
+        """Check the arguments of `fit` and fit; the last three are those of `TrainingData`."""
         self.check_parameters()
         if Y is None:
             raise InputError(f"{self.name} requires y to be passed, but the target y is None")
@@ -229,8 +236,14 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
         shape = _shape_of(X, Y, name_matches)
         self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
-        identity = self._identity(X, Y, valid, taxonomy, label_names)
-        data = TrainingData(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches)
+        texts = None
+        if label_texts is not None:
+            n_text = shape.features if name_matches else X.shape[1]
+            texts = _checked_label_texts(label_texts, Y.shape[1], n_text)
+        identity = self._identity(X, Y, valid, taxonomy, label_names, texts)
+        data = TrainingData(
+            *(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches, texts)
+        )
         self._change(self._fit, data)
         self.n_features_in_ = X.shape[1]
         return self
@@ -284,11 +297,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         valid: tuple[Features, csr_matrix] | None = None,
         taxonomy: Taxonomy | None = None,
         label_names: csr_matrix | None = None,
+        label_texts: csr_matrix | None = None,
     ) -> str:
         """Return a digest of all that the fitted model depends on, to recognise checkpoints by."""
         params = sorted(vars(self.params_).items())
         nodes = (taxonomy.n_labels, taxonomy.edges) if taxonomy is not None else ()
-        names = (label_names,) if label_names is not None else ()
+        names = [given for given in (label_names, label_texts) if given is not None]
         return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes, *names)
 
     def _change(self, train: Callable[[TrainingData], None], data: TrainingData) -> None:
@@ -786,6 +800,14 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         for name, value in resolved.items():
             if value != () or self.parameters[name].kind != "layers":
                 self.parameters[name].check(f"{self.name}.{name}", value)
+
+
+def _checked_label_texts(given: Any, n_labels: int, n_features: int) -> csr_matrix:
+    """Return the features of the labels' texts; raise InputError if they do not fit."""
+    texts = as_csr(checked_features(given, n_features))
+    if texts.shape[0] != n_labels:
+        raise InputError(f"label_texts has {texts.shape[0]} rows for {n_labels} labels")
+    return texts
 
 
 def _shape_of(X: Features, Y: csr_matrix, name_matches: bool) -> Shape:

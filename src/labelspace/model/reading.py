@@ -122,8 +122,8 @@ def without_label_texts(dataset: Dataset) -> Dataset:
     return with_labels_to(dataset, int(dataset.labels.indices.max(initial=-1)) + 1)
 
 
-def matches_names(dataset: Dataset, model: Method) -> bool:
-    """Return whether the method is given matches of label names in the texts."""
+def uses_label_texts(dataset: Dataset, model: Method) -> bool:
+    """Return whether the method is given what it needs of the label texts of these data."""
     has_both = dataset.label_texts is not None and dataset.texts is not None
     return has_both and model.reads_label_texts()
 

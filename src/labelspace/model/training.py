@@ -29,7 +29,7 @@ from labelspace.model.reading import (
     Source,
     kept_ids,
     label_text_figures,
-    matches_names,
+    uses_label_texts,
     with_labels_first,
     with_labels_to,
 )
@@ -160,6 +160,7 @@ class _Run:
         matches = pipeline.matcher is not None
         refuse_if_too_large(model, Shape.of(X, dataset.labels, matches))
         self.on_stage(f"training {model.name}")
+        texts = pipeline.label_texts(dataset) if model.takes_label_texts else None
         start = time.monotonic()
         model.fit(
             X,
@@ -172,6 +173,7 @@ class _Run:
             callbacks=self.callbacks,
             **({"label_names": pipeline.label_names(dataset)} if model.needs_label_names else {}),
             **({"name_matches": True} if matches else {}),
+            **({"label_texts": texts} if texts is not None else {}),
         )
         metadata["seconds"] = round(time.monotonic() - start, 3)
         tagger = _fitted_tagger(known, pipeline, model, metadata)
@@ -190,7 +192,7 @@ def _trained_width(dataset: Dataset, model: Method) -> int:
     Labels that only the label texts have come last. To a method that does not use the texts they
     would be columns that it can never predict, so it is trained without them.
     """
-    if dataset.label_texts is None or matches_names(dataset, model):
+    if dataset.label_texts is None or uses_label_texts(dataset, model):
         return dataset.n_labels
     return int(dataset.labels.indices.max(initial=-1)) + 1
 
@@ -264,7 +266,8 @@ def _fit_features(
     """Return the pipeline, the rows of the training data, and metadata on the features' speed."""
     chosen = model.text_features() if features is None else features
     pipeline = pipeline_for(dataset, chosen)
-    if dataset.label_texts is not None and matches_names(dataset, model):
+    wanted = model.takes_name_matches and uses_label_texts(dataset, model)
+    if wanted and dataset.label_texts is not None:
         pipeline.matcher = NameMatcher.of(dataset.label_texts)
     start = time.monotonic()
     X = pipeline.fit_transform(dataset)

@@ -123,6 +123,8 @@ class Fusion(Method):
     can_compare_labels: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     uses_label_texts: ClassVar[bool] = True
+    takes_name_matches: ClassVar[bool] = True
+    takes_label_texts: ClassVar[bool] = True
     summary: ClassVar[str] = "linear classifiers, neighbours and an embedding, combined by stacking"
 
     members: str = text(
@@ -199,6 +201,7 @@ class Fusion(Method):
         taxonomy: Taxonomy | None = None,
         callbacks: Sequence[Callback] = (),
         name_matches: bool = False,
+        label_texts: Any = None,
     ) -> Self:
         """Fit the members and their combination.
 
@@ -215,13 +218,16 @@ class Fusion(Method):
         callbacks : sequence of Callback
         name_matches : bool, default False
             Whether the last columns of X are those of a `NameMatcher` of all labels.
+        label_texts : sparse matrix or array of shape (n_labels, n_text_features), optional
+            Features of the labels' own texts: the columns of X before match columns.
 
         Returns
         -------
         Fusion
             The method itself.
         """
-        return self._fit_checked(X, Y, valid, taxonomy, callbacks, name_matches=name_matches)
+        given = {"name_matches": name_matches, "label_texts": label_texts}
+        return self._fit_checked(X, Y, valid, taxonomy, callbacks, **given)
 
     def absent_members(self) -> str:
         """Return the kind of members that `auto` leaves out without torch; "" if none."""
@@ -251,12 +257,14 @@ class Fusion(Method):
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
-        self.columns_ = MemberColumns(data.n_text_features if data.name_matches else None)
+        n_text = data.n_text_features if data.name_matches else None
+        self.columns_ = MemberColumns(n_text, data.label_texts)
         hold_out = self._hold_out(X, data)
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
         shape = Shape.of(X, Y, data.name_matches)
         self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
+        self.columns_ = MemberColumns(n_text)
         rankings = self.rankings(held[0])
         # Near duplicates count as one example.
         sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))

@@ -43,7 +43,7 @@ def update(model: Fusion, data: TrainingData) -> None:
     in_parts = [member for member in model.members_ if member.can_refit_grown]
     for member in model.members_:
         own = model.columns_.of(member.name, X)
-        if member.uses_label_texts:
+        if member.takes_name_matches:
             member.count_further(own, Y)
         elif member.can_update and not member.can_refit_grown:
             member.partial_fit(own, Y, callbacks=data.callbacks)
