@@ -234,12 +234,13 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InputError("no example has a label: there is nothing to fit")
         if valid is not None:
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
-        shape = _shape_of(X, Y, name_matches)
-        self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
+        _check_match_columns(X, Y, name_matches)
         texts = None
         if label_texts is not None:
-            n_text = shape.features if name_matches else X.shape[1]
+            n_text = X.shape[1] - (COLUMNS * Y.shape[1] if name_matches else 0)
             texts = _checked_label_texts(label_texts, Y.shape[1], n_text)
+        shape = Shape.of(X, Y, name_matches, texts)
+        self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
         identity = self._identity(X, Y, valid, taxonomy, label_names, texts)
         data = TrainingData(
             *(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches, texts)
@@ -810,14 +811,13 @@ def _checked_label_texts(given: Any, n_labels: int, n_features: int) -> csr_matr
     return texts
 
 
-def _shape_of(X: Features, Y: csr_matrix, name_matches: bool) -> Shape:
-    """Return the shape of training data; raise InputError if X is too narrow for match columns."""
+def _check_match_columns(X: Features, Y: csr_matrix, name_matches: bool) -> None:
+    """Raise InputError if X is too narrow for match columns."""
     if name_matches and X.shape[1] < COLUMNS * Y.shape[1]:
         raise InputError(
             f"name_matches: X has {X.shape[1]} columns, fewer than {COLUMNS} for each of "
             f"{Y.shape[1]} labels; append what NameMatcher.transform returns"
         )
-    return Shape.of(X, Y, name_matches)
 
 
 def _normal(parameter: Parameter, value: Any) -> Any:

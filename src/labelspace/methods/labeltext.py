@@ -236,13 +236,16 @@ class LabelText(Method):
         self._set_sums(unpack_csr("centroids", arrays, shape), lengths)
 
     @classmethod
-    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
+    def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
         mean = shape.feature_nnz // max(1, shape.points)
         entries = min(shape.label_nnz * mean, shape.labels * shape.features)
+        kept = entries
+        if params["prune"] > 0.0:  # so many entries of this size make a length of 1
+            kept = min(entries, int(shape.labels / params["prune"] ** 2))
         return {
             "examples of length 1": 8 * shape.feature_nnz,
-            "sums of examples": 16 * entries,
-            "documents": 3 * 8 * entries + 24 * shape.labels,
+            "sums of examples": 16 * min(entries, _BLOCK * shape.features),
+            "documents": 4 * 8 * (kept + shape.label_text_nnz) + 24 * shape.labels,
         }
 
 

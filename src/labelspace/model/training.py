@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.sparse import csr_matrix
+
 from labelspace.components.training_data import Shape
 from labelspace.data import Columns, read
 from labelspace.data.beside import with_chosen_texts
@@ -158,9 +160,9 @@ class _Run:
         pipeline, X, metadata = _fit_features(dataset, model, self.features)
         self.on_stage("loading libraries, checking memory")  # loading takes longer than the check
         matches = pipeline.matcher is not None
-        refuse_if_too_large(model, Shape.of(X, dataset.labels, matches))
+        texts = _label_texts(pipeline, dataset, model)
+        refuse_if_too_large(model, Shape.of(X, dataset.labels, matches, texts))
         self.on_stage(f"training {model.name}")
-        texts = pipeline.label_texts(dataset) if model.takes_label_texts else None
         start = time.monotonic()
         model.fit(
             X,
@@ -230,7 +232,7 @@ def needed_memory(
     dataset = _as_dataset(source, columns, labels=labels)
     dataset = _trained_part(dataset, _trained_width(dataset, model))
     pipeline, X, _ = _fit_features(dataset, model, features)
-    return needed_bytes(model, Shape.of(X, dataset.labels, pipeline.matcher is not None))
+    return needed_bytes(model, _shape(X, dataset, pipeline, model))
 
 
 def _created(method: str | Method, params: dict[str, Any]) -> Method:
@@ -280,6 +282,17 @@ def _fit_features(
         "texts_per_second": round(len(dataset) / max(seconds, 1e-9)),
     }
     return pipeline, X, {"text_features": speed}
+
+
+def _label_texts(pipeline: FeaturePipeline, dataset: Dataset, model: Method) -> csr_matrix | None:
+    """Return the features of the labels' texts, for a method that takes them."""
+    wanted = model.takes_label_texts and uses_label_texts(dataset, model)
+    return pipeline.label_texts(dataset) if wanted else None
+
+
+def _shape(X: Features, dataset: Dataset, pipeline: FeaturePipeline, model: Method) -> Shape:
+    texts = _label_texts(pipeline, dataset, model)
+    return Shape.of(X, dataset.labels, pipeline.matcher is not None, texts)
 
 
 def _fitted_tagger(
@@ -359,7 +372,7 @@ def plan_training(
     dataset = _as_dataset(source, columns, labels=labels)
     dataset = _trained_part(dataset, _trained_width(dataset, model))
     pipeline, X, _ = _fit_features(dataset, model, features)
-    shape = Shape.of(X, dataset.labels, pipeline.matcher is not None)
+    shape = _shape(X, dataset, pipeline, model)
     resolved = model.resolve(model.get_params(), shape)
     given = model.get_params()
     chosen = {name: value for name, value in resolved.items() if is_auto(given[name])}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import labelspace as ls
 from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.stacking import Combiner
+from labelspace.components.training_data import Shape
 from labelspace.errors import ModelFormatError
+from labelspace.methods.fusion.plan import LONG_TEXTS, plan_members
 from support.named import N_LABELS, N_SEEN, named
 
 MEMBERS = "knn,linear,lexical"
@@ -121,3 +125,17 @@ def test_an_update_counts_further_matches_and_adds_labels(test_set, tmp_path):
     assert np.array_equal(loaded.scores, again.scores)
     assert model.neighbours("hidden3", k=1)
     assert model.explain("bright pencils", "pencil").examples
+
+
+def test_auto_compares_texts_of_labels_that_have_descriptions():
+    shape = Shape(
+        points=500, features=900, labels=40, feature_nnz=9000, label_nnz=700, match_nnz=300
+    )
+    methods = [member.method for member in plan_members("auto", shape)]
+    assert "lexical" in methods
+    assert "labeltext" not in methods
+    described = replace(shape, label_text_nnz=40 * LONG_TEXTS)
+    assert [member.method for member in plan_members("auto", described)][:2] == [
+        "lexical",
+        "labeltext",
+    ]

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
 SEED_STEP = 7919  # between the seeds of two copies of a member
 # Members that use the held-out examples however many examples there are, as this takes no time.
-QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "lexical"), ("dxml",)
+QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "labeltext", "lexical"), ("dxml",)
 MORE_HELD_OUT = 8000  # examples at most, with label texts: trees gain by more than weights do
 
 
@@ -85,7 +85,8 @@ class Fusion(Method):
     them (stacking [1]_). By default the members are linear classifiers and, by the size of the
     data, an embedding (`DXML`), nearest neighbours (`KNN`) or a tree of classifiers
     (`HierarchicalXC`). With label texts, names of labels that occur in the text are found too
-    (`Lexical`), also those of labels without examples, and boosted trees combine the members.
+    (`Lexical`), also those of labels without examples, labels with descriptions are compared with
+    the text (`LabelText`), and boosted trees combine the members.
 
     Attributes
     ----------
@@ -262,7 +263,7 @@ class Fusion(Method):
         hold_out = self._hold_out(X, data)
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
-        shape = Shape.of(X, Y, data.name_matches)
+        shape = Shape.of(X, Y, data.name_matches, data.label_texts)
         self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
         self.columns_ = MemberColumns(n_text)
         rankings = self.rankings(held[0])
