@@ -68,7 +68,7 @@ class Entrant:
 
     def reads_label_texts(self, train: Dataset) -> bool:
         """Return whether it is given the label texts of these training data."""
-        if self.kind == "peer" or not self.label_texts:
+        if self.kind == "peer" or not self.label_texts or train.label_texts is None:
             return False
         return uses_label_texts(train, method_class(self.method).create(**self.params))
 
