@@ -74,6 +74,7 @@ EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
 SEED_STEP = 7919  # between the seeds of two copies of a member
 # Members that use the held-out examples however many examples there are, as this takes no time.
 QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "labeltext", "lexical"), ("dxml",)
+FOLDS = 3  # of the held-out examples, by which the tail offset is chosen
 MORE_HELD_OUT = 8000  # examples at most, with label texts: trees gain by more than weights do
 
 
@@ -270,11 +271,10 @@ class Fusion(Method):
         # Near duplicates count as one example.
         sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))
         given = held[1], hold_out.Y, sample_weight
-        self.combiner_ = precise = self._combiner(rankings, held[0], *given)
-        if self.params_.objective == "psp":
-            self.combiner_ = self._combiner(rankings, held[0], *given, tail=True)
+        self.combiner_ = self._combiner(rankings, held[0], *given)
         if self.params_.objective != "precision":
-            self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, precise)
+            folds = self._folds(rankings, held[0], *given)
+            self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, folds)
         if len(held_rows):
             self._add_held_out(X, Y, held_rows, data.taxonomy)
         for fitted, member in zip(self.members_, self.plan_, strict=True):
@@ -306,9 +306,9 @@ class Fusion(Method):
         Y: csr_matrix,
         Y_train: csr_matrix,
         sample_weight: np.ndarray,
-        tail: bool = False,
     ) -> Combiner:
         """Return the combination fitted on held-out examples."""
+        tail = self.params_.objective == "psp"
         if self.columns_.n_text is None or Y.nnz == 0:
             return Combiner.fit(rankings, Y, Y_train, sample_weight, tail)
         counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
@@ -320,6 +320,27 @@ class Fusion(Method):
             for fitted, ranking in zip(self.members_, rankings, strict=True)
         ]
         return BoostedCombiner.fit(seen, Y, Y_train, sample_weight, tail, hidden)
+
+    def _folds(
+        self,
+        rankings: list[Ranking],
+        X: csr_matrix,
+        Y: csr_matrix,
+        Y_train: csr_matrix,
+        sample_weight: np.ndarray,
+    ) -> list[tuple[np.ndarray, Combiner]]:
+        """Return parts of the held-out examples, each with a combination fitted on the others."""
+        if self.params_.objective != "psp" or Y.shape[0] < FOLDS:
+            return []
+        rng = np.random.default_rng([self.params_.seed, Y.shape[0]])
+        fold = rng.permutation(np.arange(Y.shape[0]) % FOLDS)
+        found = []
+        for part in range(FOLDS):
+            rest = np.flatnonzero(fold != part)
+            lists = [ranking.take(rest) for ranking in rankings]
+            fitted = self._combiner(lists, X[rest], Y[rest], Y_train, sample_weight[rest])
+            found.append((np.flatnonzero(fold == part), fitted))
+        return found
 
     def _hold_out(self, X: csr_matrix, data: TrainingData) -> HoldOut:
         """Return the hold-out; near duplicates are found by the features without matches."""
