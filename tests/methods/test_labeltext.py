@@ -137,8 +137,8 @@ def test_it_is_a_member_of_a_fusion(tmp_path):
     before, again = tagger.predict(test, 5), _saved(tagger, tmp_path).predict(test, 5)
     assert np.array_equal(before.labels, again.labels)
     assert np.array_equal(before.scores, again.scores)
-    # Without the member, nothing finds a label by its description.
-    assert f"c{N_SEEN}" in {tag.id for tag in tagger.tag(f"grey moss{N_SEEN}", k=5)}
+    # Without the member, a label would be no candidate by its description.
+    assert f"c{N_SEEN}" in {tag.id for tag in tagger.tag(f"grey moss{N_SEEN}", k=N_LABELS)}
     length = member.lengths_[1]
     tagger.update(named(60, seed=4))
     assert member.lengths_[1] > length
