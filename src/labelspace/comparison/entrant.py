@@ -108,6 +108,10 @@ def _run_method(
     known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
     if method.needs_label_names and "label_names.data" in arrays:
         known["label_names"] = unpack_csr("label_names", arrays)
+    if job["label_texts"]:
+        texts = unpack_csr("label_texts", arrays)
+        known |= {"label_texts": texts} if method.takes_label_texts else {}
+        known |= {"name_matches": True} if method.takes_name_matches else {}
     start = time.perf_counter()
     method.fit(data["X_train"], data["Y_train"], **known)
     train_s = time.perf_counter() - start

@@ -28,7 +28,7 @@ from sklearn.base import BaseEstimator
 
 from labelspace._core.checks import expect
 from labelspace._core.not_fitted import NotFittedError
-from labelspace._core.sparse import checked_features, checked_labels, digest
+from labelspace._core.sparse import as_csr, checked_features, checked_labels, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -118,8 +118,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     needs_label_names : bool
         Whether `fit` takes `label_names` as well.
     uses_label_texts : bool
-        Whether labels without examples may be predicted, by their texts, and `fit` takes
-        `name_matches` as well. Methods that cannot are trained without the columns of such labels.
+        Whether labels without examples may be predicted, by their texts. Methods that cannot are
+        trained without the columns of such labels.
+    takes_name_matches : bool
+        Whether X may have match columns, and `fit` takes `name_matches` as well.
+    takes_label_texts : bool
+        Whether `fit` takes `label_texts` as well, the features of the labels' texts.
     full_precision : tuple of str
         Arrays of `state` that a fusion must not round to 16 bits.
     params_ : SimpleNamespace
@@ -147,6 +151,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     has_label_trees: ClassVar[bool] = False
     needs_label_names: ClassVar[bool] = False
     uses_label_texts: ClassVar[bool] = False
+    takes_name_matches: ClassVar[bool] = False
+    takes_label_texts: ClassVar[bool] = False
     full_precision: ClassVar[tuple[str, ...]] = ()
 
     params_: SimpleNamespace
@@ -215,8 +221,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         callbacks: Sequence[Callback],
         label_names: csr_matrix | None = None,
         name_matches: bool = False,
+        label_texts: Any = None,
     ) -> Self:
-        """Check the arguments of `fit` and fit; the last two are those of `TrainingData`."""
+        """Check the arguments of `fit` and fit; the last three are those of `TrainingData`."""
         self.check_parameters()
         if Y is None:
             raise InputError(f"{self.name} requires y to be passed, but the target y is None")
@@ -228,10 +235,17 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InputError("no example has a label: there is nothing to fit")
         if valid is not None:
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
-        shape = _shape_of(X, Y, name_matches)
+        _check_match_columns(X, Y, name_matches)
+        texts = None
+        if label_texts is not None:
+            n_text = X.shape[1] - (COLUMNS * Y.shape[1] if name_matches else 0)
+            texts = _checked_label_texts(label_texts, Y.shape[1], n_text)
+        shape = Shape.of(X, Y, name_matches, texts)
         self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
-        identity = self._identity(X, Y, valid, taxonomy, label_names)
-        data = TrainingData(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches)
+        identity = self._identity(X, Y, valid, taxonomy, label_names, texts)
+        data = TrainingData(
+            *(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches, texts)
+        )
         self._change(self._fit, data)
         self.n_features_in_ = X.shape[1]
         return self
@@ -303,11 +317,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         valid: tuple[Features, csr_matrix] | None = None,
         taxonomy: Taxonomy | None = None,
         label_names: csr_matrix | None = None,
+        label_texts: csr_matrix | None = None,
     ) -> str:
         """Return a digest of all that the fitted model depends on, to recognise checkpoints by."""
         params = sorted(vars(self.params_).items())
         nodes = (taxonomy.n_labels, taxonomy.edges) if taxonomy is not None else ()
-        names = (label_names,) if label_names is not None else ()
+        names = [given for given in (label_names, label_texts) if given is not None]
         return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes, *names)
 
     def _change(self, train: Callable[[TrainingData], None], data: TrainingData) -> None:
@@ -828,14 +843,21 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 self.parameters[name].check(f"{self.name}.{name}", value)
 
 
-def _shape_of(X: Features, Y: csr_matrix, name_matches: bool) -> Shape:
-    """Return the shape of training data; raise InputError if X is too narrow for match columns."""
+def _checked_label_texts(given: Any, n_labels: int, n_features: int) -> csr_matrix:
+    """Return the features of the labels' texts; raise InputError if they do not fit."""
+    texts = as_csr(checked_features(given, n_features))
+    if texts.shape[0] != n_labels:
+        raise InputError(f"label_texts has {texts.shape[0]} rows for {n_labels} labels")
+    return texts
+
+
+def _check_match_columns(X: Features, Y: csr_matrix, name_matches: bool) -> None:
+    """Raise InputError if X is too narrow for match columns."""
     if name_matches and X.shape[1] < COLUMNS * Y.shape[1]:
         raise InputError(
             f"name_matches: X has {X.shape[1]} columns, fewer than {COLUMNS} for each of "
             f"{Y.shape[1]} labels; append what NameMatcher.transform returns"
         )
-    return Shape.of(X, Y, name_matches)
 
 
 def _normal(parameter: Parameter, value: Any) -> Any:

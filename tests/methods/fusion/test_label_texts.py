@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import labelspace as ls
 from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.stacking import Combiner
+from labelspace.components.training_data import Shape
 from labelspace.errors import InputError, ModelFormatError
+from labelspace.methods.fusion.plan import LONG_TEXTS, plan_members
 from support.named import N_LABELS, N_SEEN, named
 
 MEMBERS = "knn,linear,lexical"
@@ -174,3 +178,17 @@ def test_labels_can_be_added_without_examples(tagger):
     plain = ls.Fusion(members="knn").fit(np.eye(3), np.eye(3))
     with pytest.raises(InputError, match="without match columns"):
         plain.partial_fit(np.eye(3), np.eye(3), name_matches=True)
+
+
+def test_auto_compares_texts_of_labels_that_have_descriptions():
+    shape = Shape(
+        points=500, features=900, labels=40, feature_nnz=9000, label_nnz=700, match_nnz=300
+    )
+    methods = [member.method for member in plan_members("auto", shape)]
+    assert "lexical" in methods
+    assert "labeltext" not in methods
+    described = replace(shape, label_text_nnz=40 * LONG_TEXTS)
+    assert [member.method for member in plan_members("auto", described)][:2] == [
+        "lexical",
+        "labeltext",
+    ]

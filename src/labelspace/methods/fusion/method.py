@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
 SEED_STEP = 7919  # between the seeds of two copies of a member
 # Members that use the held-out examples however many examples there are, as this takes no time.
-QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "lexical"), ("dxml",)
+QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "labeltext", "lexical"), ("dxml",)
 FOLDS = 3  # of the held-out examples, by which the tail offset is chosen
 MORE_HELD_OUT = 8000  # examples at most, with label texts: trees gain by more than weights do
 
@@ -86,7 +86,8 @@ class Fusion(Method):
     them (stacking [1]_). By default the members are linear classifiers and, by the size of the
     data, an embedding (`DXML`), nearest neighbours (`KNN`) or a tree of classifiers
     (`HierarchicalXC`). With label texts, names of labels that occur in the text are found too
-    (`Lexical`), also those of labels without examples, and boosted trees combine the members.
+    (`Lexical`), also those of labels without examples, labels with descriptions are compared with
+    the text (`LabelText`), and boosted trees combine the members.
 
     Attributes
     ----------
@@ -124,6 +125,8 @@ class Fusion(Method):
     can_compare_labels: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     uses_label_texts: ClassVar[bool] = True
+    takes_name_matches: ClassVar[bool] = True
+    takes_label_texts: ClassVar[bool] = True
     summary: ClassVar[str] = "linear classifiers, neighbours and an embedding, combined by stacking"
 
     members: str = text(
@@ -200,6 +203,7 @@ class Fusion(Method):
         taxonomy: Taxonomy | None = None,
         callbacks: Sequence[Callback] = (),
         name_matches: bool = False,
+        label_texts: Any = None,
     ) -> Self:
         """Fit the members and their combination.
 
@@ -216,13 +220,16 @@ class Fusion(Method):
         callbacks : sequence of Callback
         name_matches : bool, default False
             Whether the last columns of X are those of a `NameMatcher` of all labels.
+        label_texts : sparse matrix or array of shape (n_labels, n_text_features), optional
+            Features of the labels' own texts: the columns of X before match columns.
 
         Returns
         -------
         Fusion
             The method itself.
         """
-        return self._fit_checked(X, Y, valid, taxonomy, callbacks, name_matches=name_matches)
+        given = {"name_matches": name_matches, "label_texts": label_texts}
+        return self._fit_checked(X, Y, valid, taxonomy, callbacks, **given)
 
     def partial_fit(
         self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = (), name_matches: bool = False
@@ -280,12 +287,14 @@ class Fusion(Method):
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
-        self.columns_ = MemberColumns(data.n_text_features if data.name_matches else None)
+        n_text = data.n_text_features if data.name_matches else None
+        self.columns_ = MemberColumns(n_text, data.label_texts)
         hold_out = self._hold_out(X, data)
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
-        shape = Shape.of(X, Y, data.name_matches)
+        shape = Shape.of(X, Y, data.name_matches, data.label_texts)
         self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
+        self.columns_ = MemberColumns(n_text)
         rankings = self.rankings(held[0])
         # Near duplicates count as one example.
         sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))

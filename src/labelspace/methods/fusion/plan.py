@@ -31,7 +31,10 @@ DXML_MANY_EXAMPLES: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, 
 # that is left over does less harm than a limit that is exceeded.
 TREE_COST, KNN_COST, DXML_COST, DXML_MANY_EXAMPLES_COST = 1.3, 0.05, 9.0, 4.0
 LINEAR_COST = {"all": 2.5, "hard": 1.5}  # by the negatives
-LEXICAL_COST = 0.5
+LEXICAL_COST, LABELTEXT_COST = 0.5, 0.3
+# Words of a label's text, on average, from which on it is compared with the texts: those of names
+# alone are found by `lexical`, and the comparison adds nothing.
+LONG_TEXTS = 5
 DXML_SECONDS = 8.0  # the least that dxml takes: torch is imported, and some hundred steps are made
 # Examples from which on knn reads a part of its index only, and how much. On cuts of tib-gnd's
 # training file a fusion ranks better by it than by exact search, which takes four times as long.
@@ -108,13 +111,17 @@ def plan_members(members: str, shape: Shape) -> list[Member]:
     examples badly, and needs torch; knn then replaces it. Where labels are too many to train
     classifiers against all examples, a tree finds candidates too, and the linear classifiers only
     rerank. With dense features, few examples are enough for dxml. With match columns, the labels
-    that count are those with examples, and names in the text propose labels too.
+    that count are those with examples, and names in the text propose labels too; so do
+    descriptions, if labels have them.
     """
     if members.strip() != "auto":
         return [Member(name.strip(), {}) for name in members.split(",")]
     if shape.match_nnz is not None:
         plain = replace(shape, labels=shape.used_labels, match_nnz=None)
-        return [Member("lexical", {}, cost=LEXICAL_COST), *plan_members(members, plain)]
+        by_text = [Member("lexical", {}, cost=LEXICAL_COST)]
+        if shape.label_text_nnz >= LONG_TEXTS * shape.labels:
+            by_text.append(Member("labeltext", {}, cost=LABELTEXT_COST))
+        return [*by_text, *plan_members(members, plain)]
     dxml_possible = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
     negatives = _linear_negatives(shape)
     if negatives != "hard":

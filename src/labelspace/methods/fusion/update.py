@@ -69,7 +69,7 @@ def _learn(model: Fusion, X: csr_matrix, Y: csr_matrix, callbacks: Sequence[Call
     in_parts = [member for member in model.members_ if member.can_refit_grown]
     for member in model.members_:
         own = model.columns_.of(member.name, X)
-        if member.uses_label_texts:
+        if member.takes_name_matches:
             member.count_further(own, Y)
         elif member.can_update and not member.can_refit_grown:
             member.partial_fit(own, Y, callbacks=callbacks)
@@ -88,7 +88,7 @@ def _add_labels(model: Fusion, n_features: int, n_labels: int) -> None:
     """
     model.combiner_ = model.combiner_.plus(csr_matrix((0, n_labels), dtype=np.float32))
     for member in model.members_:
-        if member.uses_label_texts:
+        if member.takes_name_matches:
             sizes = model.columns_.sizes(member.name, n_features, n_labels)
             member.add_labels(**sizes)
 

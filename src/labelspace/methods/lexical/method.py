@@ -91,6 +91,7 @@ class Lexical(Method):
     name: ClassVar[str] = "lexical"
     can_explain: ClassVar[bool] = True
     uses_label_texts: ClassVar[bool] = True
+    takes_name_matches: ClassVar[bool] = True
     summary: ClassVar[str] = "label names found in the text, scored by boosted trees"
 
     trees: int = integer(
