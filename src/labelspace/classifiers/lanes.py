@@ -24,7 +24,7 @@ _CONTRACT = ("contract",)  # a product and a sum may be one instruction
 
 @intrinsic
 def lane_step(  # type: ignore[no-untyped-def]
-    typingctx,
+    typingctx,  # noqa: ARG001
     indices,
     data,
     first,
@@ -33,7 +33,7 @@ def lane_step(  # type: ignore[no-untyped-def]
     signs,
     alpha,
     numbers,
-    scalars,  # noqa: ARG001
+    scalars,
 ):
     """Visit one example: update the dual variables and the weights of all lanes.
 
