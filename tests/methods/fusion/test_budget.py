@@ -37,10 +37,10 @@ def clock(monkeypatch):
     [
         (0.1, ["knn"], None),
         (2.2, ["linear", "knn"], None),  # both are refitted
-        (4.4, ["linear", "dxml"], 8),
-        (5.1, ["linear", "dxml"], 15),
-        (8.1, ["linear", "dxml"], 30),
-        (12.3, ["linear", "dxml", "knn", "hierarchicalxc"], 30),
+        (4.0, ["linear", "dxml"], 10),
+        (5.9, ["linear", "dxml"], 10),
+        (6.1, ["linear", "dxml"], 20),
+        (10.3, ["linear", "dxml", "knn", "hierarchicalxc"], 20),
     ],
 )
 def test_the_longest_plan_that_fits_is_chosen(seconds, expected, epochs):

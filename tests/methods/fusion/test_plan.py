@@ -83,15 +83,15 @@ def test_members_that_rerank_follow_others_and_have_rerank(shape):
 
 def test_dxml_has_more_epochs_on_fewer_examples():
     epochs = [dxml_member(n).parameters["epochs"] for n in (1, 5000, 12_000, 24_000, 290_000)]
-    assert epochs == [30, 30, 25, 12, 5]
-    assert plan_members("auto", FEW)[1].parameters["epochs"] == 30
+    assert epochs == [20, 20, 25, 12, 5]
+    assert plan_members("auto", FEW)[1].parameters["epochs"] == 20
 
 
 def test_shortened_plans_have_fewer_epochs_of_dxml():
     linear, dxml = plan_members("auto", FEW)
     half, quarter = shortened_plans([linear, dxml])
     assert half[0] == quarter[0] == linear
-    assert [plan[1].parameters["epochs"] for plan in (half, quarter)] == [15, 8]
+    assert [plan[1].parameters["epochs"] for plan in (half, quarter)] == [10, 5]
 
 
 def test_without_torch_dxml_is_not_a_member(monkeypatch):

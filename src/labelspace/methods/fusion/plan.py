@@ -25,6 +25,8 @@ DXML_PARAMETERS: dict[str, Any] = {
     "neighbours": 50, "recall": 0.97,
 }  # fmt: skip
 DXML_STEPS, DXML_BATCH = 600, 512  # training steps on few examples, and examples per step
+# On so few examples, neither more epochs nor larger batches improved the combination.
+VERY_FEW_EXAMPLES, VERY_FEW_EPOCHS = 10_000, 20
 # With many examples, few epochs suffice: a high learning rate, and hardly any dropout.
 DXML_MANY_EXAMPLES: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, "lr": 0.01}
 DXML_SECONDS = 2.0  # the least that dxml takes: torch is imported, and some steps are made
@@ -192,8 +194,9 @@ def dxml_member(n_examples: int) -> Member:
     if n_examples >= FEW_EXAMPLES:
         parameters = {**DXML_PARAMETERS, **DXML_MANY_EXAMPLES}
         return Member("dxml", parameters, seconds=DXML_SECONDS)
-    epochs = min(max(DXML_STEPS * DXML_BATCH // n_examples, 6), 30)
-    parameters = {**DXML_PARAMETERS, "epochs": epochs}
+    most = VERY_FEW_EPOCHS if n_examples < VERY_FEW_EXAMPLES else 30
+    epochs = min(max(DXML_STEPS * DXML_BATCH // n_examples, 6), most)
+    parameters = {**DXML_PARAMETERS, "batch_size": DXML_BATCH, "epochs": epochs}
     return Member("dxml", parameters, seconds=DXML_SECONDS)
 
 
