@@ -450,7 +450,16 @@ class DXML(Method):
         parts = {str(learner): encoder.tensors() for learner, encoder in enumerate(self.encoders_)}
         objective = BatchObjective(self, self.encoders_, X, Y, fixed)
         task = TrainingTask(joined_parts(parts), objective, self._optimiser(), score)
-        return trainer.run(task, X.shape[0])
+        if self.params_.loss in TARGET_LOSSES:
+            return trainer.run(task, X.shape[0])
+        # The votes are computed by this package's threads, and little is left to torch. Its own
+        # threads wait busily for the next operation, and would take the cores from these.
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return trainer.run(task, X.shape[0])
+        finally:
+            torch.set_num_threads(before)
 
     def _optimiser(self) -> OptimiserGroup:
         sparse = {
