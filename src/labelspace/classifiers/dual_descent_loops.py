@@ -79,8 +79,8 @@ def solve_block(  # type: ignore[no-untyped-def]
                 sign[cell - first] = 1 if positive[cell] else -1
         _descend(examples, own, task, settings, logistic, scratch)
         kept = _take_weights(examples, own, settings.prune, scratch)
-        indices = _append(indices, filled, scratch.features, kept)
-        data = _append(data, filled, scratch.values, kept)
+        indices = append(indices, filled, scratch.features, kept)
+        data = append(data, filled, scratch.values, kept)
         counts[task - start], filled = kept, filled + kept
     return counts, indices[:filled].copy(), data[:filled].copy()
 
@@ -111,7 +111,7 @@ def _squared_hinge(examples, rows, settings, scratch, random):  # type: ignore[n
     active, limit = n, np.inf
     for _ in range(settings.passes):
         highest, lowest = -np.inf, np.inf
-        random = _shuffle(order, active, random)
+        random = shuffle(order, active, random)
         place = 0
         while place < active:
             i = order[place]
@@ -153,7 +153,7 @@ def _logistic(examples, rows, settings, scratch, random):  # type: ignore[no-unt
     precision, finest = 1e-2, min(1e-8, settings.tolerance)
     for round in range(settings.passes):
         largest, n_steps = 0.0, 0
-        random = _shuffle(order, n, random)
+        random = shuffle(order, n, random)
         for place in range(n):
             i = order[place]
             row, old = rows[i], alpha[i]
@@ -242,7 +242,7 @@ def _take(feature, w, prune, features, values, kept):  # type: ignore[no-untyped
 
 
 @loop_part
-def _append(pieces, filled, piece, count):  # type: ignore[no-untyped-def]
+def append(pieces, filled, piece, count):  # type: ignore[no-untyped-def]
     """Return `pieces`, made longer if need be, with `count` values of `piece` from `filled` on."""
     if filled + count > len(pieces):
         longer = np.empty(2 * (filled + count), pieces.dtype)
@@ -255,7 +255,7 @@ def _append(pieces, filled, piece, count):  # type: ignore[no-untyped-def]
 
 
 @loop_part
-def _shuffle(order, n, random):  # type: ignore[no-untyped-def]
+def shuffle(order, n, random):  # type: ignore[no-untyped-def]
     for i in range(n - 1, 0, -1):
         random = _next(random)
         j = (random >> np.uint64(32)) * np.uint64(i + 1) >> np.uint64(32)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import OFFSETS, are_numbers, expect
 from labelspace._core.sparse import as_csr, checked_features, rows_with, unit_rows, with_values
 from labelspace._core.threads import cores
+from labelspace.classifiers.lanes import LANES
 from labelspace.classifiers.naive_bayes import Shortlister, label_weights, likeliest_examples
 from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker, candidate_matrix
 from labelspace.components.calibration import CALIBRATION_K, Calibration
@@ -371,7 +372,10 @@ class Linear(Method):
             "weights of the labels": int(24 * shape.labels * per_label),
             "training and held-out examples of length 1": 2 * shape.data_bytes
             + 16 * shape.feature_nnz,
-            "dense vectors of each thread": (12 * shape.features + 24 * shape.points) * cores(),
+            # Classifiers against all examples are trained many at a time.
+            "dense vectors of each thread": cores()
+            * (12 * shape.features + 24 * shape.points)
+            * (1 if kind == "hard" else LANES // 3),
         }
         if params["keep_examples"]:
             needs["kept examples"] = shape.data_bytes

@@ -8,9 +8,12 @@ and "f1" only change how the combined probabilities are weighted by the rarity o
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -48,7 +51,12 @@ from labelspace.methods.fusion.members import (
     member_of_arrays,
     stored_arrays,
 )
-from labelspace.methods.fusion.plan import FEW_EXAMPLES, Member, candidate_plans
+from labelspace.methods.fusion.plan import (
+    DXML_SECONDS,
+    FEW_EXAMPLES,
+    Member,
+    candidate_plans,
+)
 from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
 from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
 from labelspace.methods.parameters import (
@@ -289,11 +297,13 @@ class Fusion(Method):
         X, Y = as_csr(data.X), data.Y
         n_text = data.n_text_features if data.name_matches else None
         self.columns_ = MemberColumns(n_text, data.label_texts)
+        budget = TrainingBudget(self.params_.budget)
+        self._import_in_background()
         hold_out = self._hold_out(X, data)
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
         shape = Shape.of(X, Y, data.name_matches, data.label_texts)
-        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
+        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape, budget)
         self.columns_ = MemberColumns(n_text)
         rankings = self.rankings(held[0])
         # Near duplicates count as one example.
@@ -314,6 +324,23 @@ class Fusion(Method):
         if len(held_rows) and finding is not None and finding.name not in QUICK_TO_REFIT:
             self.row_order_ = np.concatenate([hold_out.train_rows, held_rows])
         self.round_members()
+
+    def _import_in_background(self) -> None:
+        """Import what will be needed in a thread, while compiled loops find near duplicates.
+
+        An import that fails is repeated where it is needed, and raises its error there.
+        """
+
+        def load(names: list[str]) -> None:
+            with suppress(Exception):
+                import_module("sklearn.linear_model")
+                for name in names:
+                    method_class(name)
+
+        limit = self.params_.budget
+        in_time = limit is None or limit > 2 * DXML_SECONDS
+        names = [member["method"] for member in self.params_.members] if in_time else []
+        threading.Thread(target=load, args=(names,), daemon=True).start()
 
     def round_members(self, after_update: bool = False) -> None:
         """Round the members to 16 bits, so that the model predicts the same after it is loaded.
@@ -397,13 +424,13 @@ class Fusion(Method):
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
         shape: Shape,
+        budget: TrainingBudget,
     ) -> None:
         """Fit all members, or with a time limit those that fit into it, but at least one.
 
         Copies of the same members are fitted in parallel, one core each, without progress.
         """
-        budget = TrainingBudget(self.params_.budget)
-        budget.calibrate(self.columns_.texts(train[0]), train[1], self.params_.seed)
+        budget.calibrate(*train, self.columns_, self.params_.seed)
         plan = [Member.from_json(member) for member in self.params_.members]
         if self.params_.budget is not None:
             plan = self._plan_within(budget, shape)
@@ -431,13 +458,14 @@ class Fusion(Method):
         self.plan_ = [self.plan_[place] for place in order]
 
     def _plan_within(self, budget: TrainingBudget, shape: Shape) -> list[Member]:
-        """Return the longest plan that fits into the time, or the last one if none does."""
+        """Return the longest plan that fits into the time, or the quickest if none does."""
         # `params_.members` is the longest plan alone, so plans are made from the parameter again.
-        *plans, last = candidate_plans(self.members, shape, self.budget)
-        for plan in plans:
-            if budget.fits([(one, self._refits_in_time(one, shape.points)) for one in plan]):
-                return plan
-        return last
+        best, *longer = candidate_plans(self.members, shape, self.budget)
+        for plan in longer:
+            if not budget.fits([(one, self._refits_in_time(one, shape.points)) for one in plan]):
+                break
+            best = plan
+        return best
 
     def _refits_in_time(self, member: Member, n_examples: int) -> bool:
         """Return whether the member is fitted from scratch a second time, and not updated."""
