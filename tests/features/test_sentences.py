@@ -115,12 +115,10 @@ TINY = {
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
     "distilbert": {"dim": 16, "hidden_dim": 24, "n_heads": 2, "n_layers": 2},
     "electra": {"embedding_size": 8},
-    "modernbert": {
-        "pad_token_id": 0, "cls_token_id": 2, "bos_token_id": 2, "sep_token_id": 3, "eos_token_id": 3,
-    },
+    "modernbert": {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")},
     "mpnet": {},
     "xlm-roberta": {"pad_token_id": 0},
-}  # fmt: skip
+}
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # DeBERTa's
