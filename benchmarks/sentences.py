@@ -24,7 +24,7 @@ from labelspace.features import FeaturePipeline, SentenceVectors, SideBySide, Te
 from labelspace.methods.registry import method_class
 from labelspace.metrics.ranking import evaluate
 
-WHOLE = 10**6  # tokens: the limit is the directory's own
+WHOLE = None  # tokens: the limit is the directory's own
 SETTINGS = [("float32", WHOLE), ("int8", WHOLE), ("int8", 128), ("int8", 96), ("int8", 64)]
 
 
@@ -62,7 +62,7 @@ def accuracy(source: str, folder: Path, rows: int, method: str) -> None:
     known, held_out = sample(folder, rows).split(0.25, seed=0)
     for precision, limit in [("none", 0), *SETTINGS]:
         text: TextFeatures = Tfidf()
-        if limit:
+        if precision != "none":
             encoder = SentenceVectors(source=source, precision=precision, max_tokens=limit)
             text = SideBySide([(1.0, text), (1.0, encoder)])
         pipeline = FeaturePipeline(text)
@@ -76,7 +76,7 @@ def accuracy(source: str, folder: Path, rows: int, method: str) -> None:
             "held_out": len(held_out),
             "method": method,
             "precision": precision,
-            "max_tokens": limit and min(limit, encoder.state()[0]["encoder"]["max_tokens"]),
+            "max_tokens": limit if limit is not None else "all",
             **{name: round(figures[name], 2) for name in ("P@1", "P@3", "P@5")},
         }
         keep("sentences-accuracy", [row], ("set", "rows", "method", "precision", "max_tokens"))

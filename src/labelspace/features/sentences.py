@@ -44,8 +44,9 @@ class SentenceVectors(DenseFeatures):
     source : str
         A directory as sentence-transformers saves it: `config.json`, `model.safetensors`,
         `tokenizer.json`, and `1_Pooling/config.json` for the mean or the first token.
-    max_tokens : int, default 128
-        Longer texts are truncated, at the limit of the directory if that is lower.
+    max_tokens : int, optional
+        Longer texts are truncated, at the limit of the directory if that is lower. Default: that
+        limit.
     precision : {"int8", "float32"}, default "int8"
         The numbers that linear layers compute with. Vectors in int8 have a cosine of about 0.997
         to those in float32, and take less than half the time.
@@ -54,14 +55,15 @@ class SentenceVectors(DenseFeatures):
     kind: ClassVar[str] = "sentences"
 
     source: str
-    max_tokens: int = 128
+    max_tokens: int | None = None
     precision: str = PRECISIONS[0]
     _encoder: _Encoder = field(init=False, repr=False)  # set by fit
 
     def _check_parameters(self) -> None:
         if not self.source:
             raise ParameterError("source='': expected a sentence-transformers directory")
-        check_count("max_tokens", self.max_tokens, _SHORTEST)
+        if self.max_tokens is not None:
+            check_count("max_tokens", self.max_tokens, _SHORTEST)
         if self.precision not in PRECISIONS:
             raise ParameterError(
                 f"precision={self.precision!r}: expected one of {', '.join(PRECISIONS)}"
@@ -186,7 +188,7 @@ class _Encoder:
         return vectors
 
 
-def _read(place: Path, max_tokens: int, precision: str) -> _Encoder:
+def _read(place: Path, max_tokens: int | None, precision: str) -> _Encoder:
     torch, transformers = _libraries()
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         if not (place / name).is_file():
@@ -211,14 +213,15 @@ def _read(place: Path, max_tokens: int, precision: str) -> _Encoder:
         raise InputError(f"{place} cannot be read as a sentence encoder: {error}") from None
     # As they will be saved, so that a model predicts the same before and after.
     model.load_state_dict({name: w.half().float() for name, w in model.state_dict().items()})
-    limit = _json(place / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
+    limit = int(_json(place / "sentence_bert_config.json").get("max_seq_length") or _LONGEST)
+    limit = min(limit, int(model.config.max_position_embeddings))
     settings = {
         "config": {
             "model_type": model.config.model_type,
             **known_settings(model.config.to_dict()),
         },
         "pooling": _pooling(place),
-        "max_tokens": min(max_tokens, int(limit), int(model.config.max_position_embeddings)),
+        "max_tokens": limit if max_tokens is None else min(max_tokens, limit),
         "precision": precision,
     }
     return _Encoder.of(model, tokenizer, json.loads(json.dumps(settings, default=str)))
