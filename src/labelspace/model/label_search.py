@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from labelspace._core.suggest import nearest
 from labelspace.errors import ParameterError
 from labelspace.methods.explanation import nearest_vectors
+from labelspace.model.label_lookup import LabelLookup
+from labelspace.model.tags import TagMaker
 
 if TYPE_CHECKING:
-    from labelspace.data.taxonomy import Taxonomy
     from labelspace.model.tagger import Tagger
 
 _MARKS = re.compile(r"[\W_]+")
@@ -73,6 +76,10 @@ class LabelSearch:
     def __init__(self, tagger: Tagger) -> None:
         self.tagger = tagger
         self._forms = [(_plain(text), text, label, main) for label, text, main in _forms(tagger)]
+        # All of them as one text, in which a word is found without a loop over the forms.
+        self._joined = "\n".join(plain for plain, *_ in self._forms)
+        lengths = (len(plain) + 1 for plain, *_ in self._forms)
+        self._starts = list(accumulate(lengths, initial=0))
 
     def find(self, query: str, k: int, language: str | None, similar: int) -> list[FoundLabel]:
         """Return the best k labels; see `Tagger.find_labels`."""
@@ -82,16 +89,20 @@ class LabelSearch:
         counts = [0] * len(self.tagger.label_names) if known is None else known.counts.tolist()
         best = self._matches(query) or self._near(query)
         order = sorted(best, key=lambda label: (best[label][0], -counts[label], best[label][1]))
-        names = self.tagger.names(language)
-        parents = _first_parents(self.tagger.taxonomy)
-        return [self._found(each, best[each][1], names, parents, similar) for each in order[:k]]
+        return [self._found(each, best[each][1], language, similar) for each in order[:k]]
+
+    def describe(self, label: str, language: str | None, similar: int) -> FoundLabel:
+        """Return what is known of one label; see `Tagger.describe_label`."""
+        number = self.tagger.derived(LabelLookup).number(label)
+        return self._found(number, label, language, similar)
 
     def _matches(self, query: str) -> dict[int, tuple[int, str]]:
         """Return how each label matches: its best class, and the text that does."""
         wanted = _plain(query)
         words = wanted.split()
         best: dict[int, tuple[int, str]] = {}
-        for plain, text, label, main in self._forms:
+        for place in self._holding(max(words, key=len, default="")):
+            plain, text, label, main = self._forms[place]
             if not all(word in plain for word in words):
                 continue
             if plain == wanted:
@@ -106,6 +117,17 @@ class LabelSearch:
                 best[label] = (rank, text)
         return best
 
+    def _holding(self, word: str) -> Iterator[int]:
+        """Yield the places of the forms that hold a word."""
+        if not word:
+            yield from range(len(self._forms))
+            return
+        at = self._joined.find(word)
+        while at >= 0:
+            place = bisect_right(self._starts, at) - 1
+            yield place
+            at = self._joined.find(word, self._starts[place + 1])
+
     def _near(self, query: str) -> dict[int, tuple[int, str]]:
         """Return labels with a name that is like the query, which may be misspelt."""
         of: dict[str, list[tuple[int, str]]] = {}
@@ -117,9 +139,10 @@ class LabelSearch:
                 for label, text in of[plain]}  # fmt: skip
 
     def _found(
-        self, label: int, matched: str, names: list[str], parents: dict[int, int], similar: int
+        self, label: int, matched: str, language: str | None, similar: int
     ) -> FoundLabel:
         tagger, texts = self.tagger, self.tagger.label_texts
+        names = tagger.derived(TagMaker, language).names
         others: dict[str, None] = {}
         if texts is not None:
             for preferred in texts.preferred.values():
@@ -133,7 +156,7 @@ class LabelSearch:
             names[label],
             matched,
             None if tagger.label_counts is None else int(tagger.label_counts.counts[label]),
-            _path(tagger.taxonomy, label, parents, names),
+            tagger.label_paths(language).path(label),
             list(others),
             texts.descriptions[label] if texts is not None and texts.descriptions else "",
             texts.notations[label] if texts is not None and texts.notations else "",
@@ -175,22 +198,3 @@ def _plain(text: str) -> str:
     letters = unicodedata.normalize("NFKD", text.casefold())
     letters = "".join(each for each in letters if not unicodedata.combining(each))
     return _MARKS.sub(" ", letters).strip()
-
-
-def _first_parents(taxonomy: Taxonomy | None) -> dict[int, int]:
-    """Return one parent per node."""
-    if taxonomy is None:
-        return {}
-    return {int(child): int(parent) for child, parent in taxonomy.edges[::-1].tolist()}
-
-
-def _path(
-    taxonomy: Taxonomy | None, label: int, parents: dict[int, int], names: list[str]
-) -> list[str]:
-    if taxonomy is None:
-        return []
-    path = [label]
-    while path[-1] in parents:
-        path.append(parents[path[-1]])
-    nodes = taxonomy.node_names
-    return [names[node] if node < len(names) else nodes[node] for node in reversed(path)]
