@@ -138,9 +138,7 @@ class LabelSearch:
                 for place, plain in reversed(list(enumerate(near)))
                 for label, text in of[plain]}  # fmt: skip
 
-    def _found(
-        self, label: int, matched: str, language: str | None, similar: int
-    ) -> FoundLabel:
+    def _found(self, label: int, matched: str, language: str | None, similar: int) -> FoundLabel:
         tagger, texts = self.tagger, self.tagger.label_texts
         names = tagger.derived(TagMaker, language).names
         others: dict[str, None] = {}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("jsonl", "csv", "parquet")
 SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another
-_DIGITS = 6  # of a score
+DIGITS = 6  # of a score
 _COLUMNS = ("id", "labels", "scores", "names", "uris", "notations")  # the last three if known
 
 
@@ -236,7 +236,7 @@ class _JsonLines:
         for prediction in predictions:
             record: dict[str, Any] = {
                 "id": prediction.id,
-                "labels": [self.form.maker.record(tag, _DIGITS) for tag in prediction.tags],
+                "labels": [self.form.maker.record(tag, DIGITS) for tag in prediction.tags],
             }
             if self.form.paths is not None:
                 record |= self.form.paths.split(prediction.levels)
@@ -255,7 +255,7 @@ class _Csv:
             [
                 prediction.id,
                 self._cell([tag.id for tag in prediction.tags]),
-                self.separator.join(str(round(tag.score, _DIGITS)) for tag in prediction.tags),
+                self.separator.join(str(round(tag.score, DIGITS)) for tag in prediction.tags),
                 *(
                     self._cell([getattr(tag, attribute) for tag in prediction.tags])
                     for attribute in self.form.texts.values()
