@@ -22,6 +22,7 @@ from labelspace.ranking import Ranking
 from labelspace.serve.context import Context, json_response, languages_of
 from labelspace.serve.models import Choice, Examples, ServedModel
 from labelspace.serve.problems import Failure, responses
+from labelspace.serve.schemas import Text
 
 logger = logging.getLogger(__name__)
 
@@ -110,10 +111,10 @@ class SuggestForm(BaseModel):
         },
     )
 
-    text: str = Field(description="input text")
+    text: Text = Field(description="input text")
     limit: Limit = 10
     threshold: Threshold = 0.0
-    language: str | None = Field(None, description="language of subject labels")
+    language: Text | None = Field(None, description="language of subject labels")
 
 
 class Suggestion(BaseModel):
@@ -134,8 +135,8 @@ class Suggestions(BaseModel):
 class Document(BaseModel):
     """A document with an optional identifier and metadata, which is not used."""
 
-    text: str
-    document_id: str | None = None
+    text: Text
+    document_id: Text | None = None
     metadata: dict[str, str] | None = None
 
 
@@ -161,7 +162,7 @@ class Subject(BaseModel):
 class IndexedDocument(BaseModel):
     """A document with its known subjects."""
 
-    text: str | None = None
+    text: Text | None = None
     subjects: list[Subject] | None = None
     metadata: dict[str, str] | None = None
 
@@ -169,8 +170,8 @@ class IndexedDocument(BaseModel):
 class LanguageRequest(BaseModel):
     """A text, and the languages it may be in."""
 
-    text: str
-    languages: list[Annotated[str, Field(min_length=2, max_length=3)]] = Field(
+    text: Text
+    languages: list[Annotated[Text, Field(min_length=2, max_length=3)]] = Field(
         min_length=1, max_length=5
     )
 

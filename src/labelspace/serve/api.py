@@ -98,6 +98,9 @@ def own_routes(context: Context) -> APIRouter:
         examples = _examples(wanted, context)
         k = context.checked_k(wanted.k, wanted.threshold)
         if wanted.explain:
+            method = served.tagger.method
+            if not method.can_explain:
+                raise Failure(422, f"explain is not supported by {method.name}")
             context.checked_k(wanted.explain_top)
             if len(examples) * k > _EXPLAINED:
                 raise Failure(

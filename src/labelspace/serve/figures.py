@@ -33,7 +33,7 @@ class Figures:
     """
 
     def __init__(self, several: bool = False) -> None:
-        disable_created_metrics()  # they would double the lines
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the lines
         self.several = several and FOLDER in os.environ
         self._registry = CollectorRegistry()
         own: dict[str, Any] = {"registry": self._registry, "namespace": "labelspace"}

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
 _TEXT = "Wireless earbuds with charging case, black"
 
+
+def _encodable(text: str) -> str:
+    """Refuse half a surrogate pair, which no file and no answer can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("the text has half a surrogate pair, which is not a character") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
 Number = Annotated[FiniteFloat, Field(ge=-3e38, le=3e38)]  # as the models' numbers have 32 bits
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
@@ -40,8 +51,8 @@ class TagRequest(Request):
         },
     )
 
-    text: str | None = Field(None, description="One text.")
-    texts: list[str] | None = Field(None, description="Several texts.")
+    text: Text | None = Field(None, description="One text.")
+    texts: list[Text] | None = Field(None, description="Several texts.")
     features: list[list[Number | None]] | list[SparseVector] | None = Field(
         None,
         description="One vector per example, for a model of numeric features; all dense, with null "
@@ -54,17 +65,17 @@ class TagRequest(Request):
     threshold: Annotated[FiniteFloat, Field(ge=0, le=1)] | Literal["auto"] | None = Field(
         None, description='Leave out labels with a lower score; "auto" is the model\'s own.'
     )
-    only: list[str] | None = Field(
+    only: list[Text] | None = Field(
         None, description="The only labels that may be predicted: ids, URIs, notations or names."
     )
-    exclude: list[str] | None = Field(None, description="Labels that may not be predicted.")
+    exclude: list[Text] | None = Field(None, description="Labels that may not be predicted.")
     ancestors: bool = Field(False, description="Add the ancestors of every label in the taxonomy.")
     paths: bool = Field(False, description="Give the path of every label in the taxonomy.")
     explain: bool = Field(False, description="Explain every label.")
     explain_top: Count = Field(
         5, description="Number of features, similar labels and examples of an explanation."
     )
-    language: str | None = Field(None, description="The language of the names, such as en.")
+    language: Text | None = Field(None, description="The language of the names, such as en.")
 
 
 class NearExample(BaseModel):
@@ -204,7 +215,7 @@ class NodeList(BaseModel):
 class NeighboursRequest(Request):
     """A text, and how many near training examples are wanted."""
 
-    text: str
+    text: Text
     k: Count = 5
 
 
@@ -230,8 +241,8 @@ class LabelMap(BaseModel):
 class Example(Request):
     """A text with all its labels: ids, URIs, notations or names."""
 
-    text: str = Field(min_length=1)
-    labels: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
+    text: Text = Field(min_length=1)
+    labels: list[Annotated[Text, Field(min_length=1)]] = Field(min_length=1)
 
 
 class LearnRequest(Request):
