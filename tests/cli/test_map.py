@@ -20,8 +20,12 @@ def model(shop, command):
 
 def test_a_page_and_a_picture(model, shop, command):
     (shop / "hierarchy.tsv").write_text("tool\tthing\ncloth\ttool\n", encoding="utf-8")
-    for name, start in (("map.html", b"<!doctype html>"), ("map.png", b"\x89PNG")):
-        if name == "map.png":
+    for name, start in (
+        ("map.html", b"<!doctype html>"),
+        ("map.png", b"\x89PNG"),
+        ("map.svg", b"<?xml"),
+    ):
+        if name != "map.html":
             pytest.importorskip("matplotlib")
         data = ("--data", shop / "train.jsonl")
         code, _, said = command("map", model, "--out", shop / name, *data)
@@ -39,10 +43,22 @@ def test_the_map_shows_names_and_counts_of_the_model(model):
     counts = dict(zip(drawn.names, drawn.counts.tolist(), strict=True))
     assert counts == {"cloth": 25, "fruit": 25, "tool": 25}
     assert drawn.near.labels.shape == (3, 2)
-    assert len(drawn.edges) == 0
-    np.testing.assert_allclose(
-        np.abs(drawn.points), np.linalg.norm(tagger.method.label_vectors_, axis=1), rtol=1e-5
-    )
+    assert (drawn.parent == -1).all()
+    assert "outside" in drawn.notes[1]
+
+
+def test_two_dimensions_are_drawn_unchanged(shop, command):
+    from labelspace import load
+    from labelspace.maps.label_map import label_map
+
+    settings = [f"--set={each}" for each in ("dim=2", "epochs=1", "ensemble=1")]
+    model = shop / "flat"
+    command("train", shop / "train.jsonl", "--method", "hyperbolic", *settings, "--out", model)
+    tagger = load(model)
+    drawn = label_map(tagger, "shop")
+    own = tagger.method.label_vectors_
+    np.testing.assert_allclose(np.column_stack([drawn.points.real, drawn.points.imag]), own)
+    assert "unchanged" in drawn.notes[1]
 
 
 def test_data_bring_the_taxonomy_and_counts_that_a_model_lacks(model, shop):
@@ -57,13 +73,14 @@ def test_data_bring_the_taxonomy_and_counts_that_a_model_lacks(model, shop):
     data = read(shop / "train.jsonl", label_names=tagger.label_names)
     drawn = label_map(tagger, "shop", data)
     assert drawn.counts.tolist() == [25, 25, 25]
-    assert [(drawn.names[a], drawn.names[b]) for a, b in drawn.edges] == [("cloth", "tool")]
+    lines = [(drawn.names[a], drawn.names[b]) for a, b in enumerate(drawn.parent) if b >= 0]
+    assert lines == [("cloth", "tool")]
 
 
 def test_another_ending_is_refused_before_anything_is_read(shop, command):
     code, _, said = command("map", shop / "nothing", "--out", shop / "map.gif")
     assert code == 2
-    assert ".html or .png" in said
+    assert ".html or .png or .svg" in said
 
 
 def test_a_model_without_a_space_is_an_error(shop, command):

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelspace.maps.disk import geodesics, polar, ring_distances, translate, view_radius
+from labelspace.maps.disk import geodesics, polar, translate, view_radius
 from labelspace.nn import poincare
 
 
@@ -59,11 +59,3 @@ def test_a_geodesic_from_a_point_to_itself_stays_there():
 )
 def test_the_view_shows_the_whole_disk_or_what_is_filled_of_it(points, radius):
     assert view_radius(np.array(points, complex)) == pytest.approx(radius)
-
-
-@pytest.mark.parametrize("radius", [1.0, 0.3, 0.01, 1e-6])
-def test_rings_are_few_round_and_within_the_view(radius):
-    rings = ring_distances(radius)
-    assert 3 <= len(rings) <= 40
-    assert np.tanh(rings[-1] / 2) <= max(radius, 0.995) * (1 + 1e-9)
-    np.testing.assert_allclose(np.diff(rings), rings[0])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelspace.maps.edges import label_edges, most_frequent
+from labelspace.maps.edges import label_edges
 
 
 def climbed(edges, n_labels):
@@ -37,8 +37,3 @@ def test_lines_lead_to_the_nearest_labels_above(data):
     found = label_edges(np.array(edges, np.int64).reshape(-1, 2), n_labels)
     assert found.dtype == np.int32
     assert [tuple(edge) for edge in found.tolist()] == climbed(edges, n_labels)
-
-
-def test_the_most_frequent_lines_are_chosen_by_their_lower_label():
-    edges = np.array([[0, 3], [1, 3], [2, 3]])
-    assert most_frequent(edges, np.array([1, 9, 5, 100]), 2).tolist() == [[1, 3], [2, 3]]

@@ -34,13 +34,13 @@ def test_the_arrays_are_the_map_with_frequent_labels_first(tmp_path):
     points = arrays["points"].astype(float) @ [1, 1j]
     np.testing.assert_allclose(points, drawn.points[old], atol=1e-7)
     np.testing.assert_array_equal(old[arrays["near"]], drawn.near.labels[old])
-    assert {tuple(edge) for edge in old[arrays["edges"]].tolist()} == {
-        tuple(edge) for edge in drawn.edges.tolist()
-    }
-    assert (np.diff(arrays["edges"][:, 0]) >= 0).all()
+    parent = np.where(arrays["parent"] < 0, -1, old[arrays["parent"]])
+    np.testing.assert_array_equal(parent, drawn.parent[old])
+    np.testing.assert_array_equal(arrays["group"], drawn.group[old])
     (tmp_path / "map").write_bytes(gzip.decompress(packed_map(drawn)))
     with safe_open(tmp_path / "map", "numpy") as file:
         settings = json.loads(file.metadata()["settings"])
+    assert old[settings["heads"]].tolist() == drawn.heads.tolist()
     distances = arrays["distances"] / 65535 * settings["farthest"]
     np.testing.assert_allclose(distances, drawn.near.distances[old], atol=1e-4)
 
@@ -172,6 +172,16 @@ def test_circles_of_the_script_are_geodesics_and_rings(node):
     away = translate(polar(np.full(5, 1.5), np.arange(5.0)), -(0.5 - 0.3j))
     np.testing.assert_allclose(np.abs(away - complex(*around[:2])), around[2], rtol=1e-9)
     assert np.arctanh(half[0]) == pytest.approx(np.arctanh(0.6) / 2)
+
+
+def test_labels_inside_a_drawn_area(node):
+    inside = node(
+        ["paint.js"],
+        """{ const area = [[0, 0], [10, 0], [10, 10], [5, 4], [0, 10]];
+        const places = [[5, 2], [5, 8], [1, 8], [11, 5], [9, 9]];
+        return places.map(([x, y]) => isInside(x, y, area)); }""",
+    )
+    assert inside == [True, False, True, False, False]
 
 
 def test_search_finds_beginnings_first(node):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 import sys
 from dataclasses import replace
+from xml.sax.saxutils import escape
 
-import numpy as np
 import pytest
 
-from labelspace.maps.placing import place
 from support.drawn import RUDE, small_map
 
 pytest.importorskip("matplotlib")
@@ -31,15 +30,27 @@ def test_a_picture_is_a_png(drawn):
     assert size(picture(drawn)) == (2000, 2200)
 
 
-@pytest.mark.parametrize("geometry", ["euclidean", "hyperbolic"])
-def test_the_caption_ends_before_the_scale_of_colours(geometry):
+def test_an_svg_names_all_groups():
+    from labelspace.maps.names import on_one_line
+    from labelspace.maps.picture import picture
+
+    drawn = small_map()
+    svg = picture(drawn, "svg").decode()
+    assert svg.startswith("<?xml")
+    assert "<img" not in svg
+    assert svg == picture(drawn, "svg").decode()
+    for head in drawn.heads:
+        assert f">{escape(on_one_line(drawn.names[head]))}<" in svg
+
+
+def test_the_caption_ends_before_the_legend():
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from labelspace.maps.label_map import _HOW
     from labelspace.maps.picture import _DOTS, _INCHES, _write_margins
 
-    vectors = np.random.default_rng(0).uniform(-0.4, 0.4, (12, 3)).astype(np.float32)
-    how = place(vectors, geometry, small_map().near.labels)[1]
+    how = f"{_HOW} Lines: from the most frequent label of a cluster to others."
     figure = Figure(figsize=_INCHES, dpi=_DOTS)
     renderer = FigureCanvasAgg(figure).get_renderer()
     _write_margins(figure, replace(small_map(), notes=("a $ model $x", how)), 0.5)

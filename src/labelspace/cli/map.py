@@ -16,7 +16,8 @@ def map_labels(
     columns: options.ColumnOptions,
     model: options.Model,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="File to write: .html (page) or .png (picture).")
+        Path,
+        typer.Option("--out", "-o", help="File to write: .html (page), .png or .svg (picture)."),
     ],
     tree: Annotated[
         bool, typer.Option("--tree", help="Write the label tree as an outline (.html) instead.")
@@ -30,9 +31,10 @@ def map_labels(
 ) -> None:
     """Draw a map of a model's labels (fusion, glas, dxml, hyperbolic).
 
-    Labels are points of the Poincare disk. Similar labels are near each other, colour is frequency,
-    lines are the taxonomy. The page is one file that works offline: drag, zoom, search, click a
-    label to list its nearest ones.
+    Labels are points of the Poincare disk: general ones near the centre, specific ones outside,
+    similar ones side by side. Colours are groups, lines are the taxonomy, or clusters of similar
+    labels without one. The page is one file that works offline: drag, zoom, search, click a label
+    to list its nearest ones.
 
     Example: labelspace map model/ --out map.html
 

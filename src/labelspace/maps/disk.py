@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between rings
-_FEWEST_RINGS = 3
 _WHOLE_DISK = 0.6  # the whole disk is shown if points lie beyond this radius
 _INSIDE = 0.998  # share of the points that a picture must show
 
@@ -42,12 +40,3 @@ def view_radius(points: np.ndarray) -> float:
         return 1.0
     reach = float(np.quantile(np.abs(points), _INSIDE))
     return 1.0 if reach > _WHOLE_DISK or reach == 0.0 else 1.06 * reach
-
-
-def ring_distances(radius: float) -> np.ndarray:
-    """Return round hyperbolic distances from the centre for rings within `radius`."""
-    farthest = 2.0 * np.arctanh(min(radius, 0.995))
-    step = next((s for s in reversed(_STEPS) if farthest / s >= _FEWEST_RINGS), None)
-    if step is None:  # a tiny map: powers of ten below the smallest step
-        step = 10.0 ** np.floor(np.log10(farthest / _FEWEST_RINGS))
-    return np.asarray(step * np.arange(1, int(farthest / step + 1e-9) + 1))

@@ -35,9 +35,3 @@ def _one_step_up(climbing: np.ndarray, hidden: np.ndarray) -> np.ndarray:
     parents = hidden[np.repeat(first, counts) + within, 1]
     # A label that reaches a node by several paths is kept once.
     return np.unique(np.column_stack([np.repeat(climbing[:, 0], counts), parents]), axis=0)
-
-
-def most_frequent(edges: np.ndarray, counts: np.ndarray, limit: int) -> np.ndarray:
-    """Return the `limit` edges whose child label has the most examples."""
-    order = np.argsort(-counts[edges[:, 0]], kind="stable")
-    return np.asarray(edges[order[:limit]])

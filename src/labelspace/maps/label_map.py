@@ -10,7 +10,8 @@ import numpy as np
 from labelspace.errors import InputError, UnsupportedError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.maps.edges import label_edges
-from labelspace.maps.placing import Near, nearest_labels, place
+from labelspace.maps.layout import layout
+from labelspace.maps.nearest import Near, nearest_labels
 from labelspace.methods.descriptions import methods_with
 
 if TYPE_CHECKING:
@@ -19,14 +20,20 @@ if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
 
 NEAREST = 10  # labels listed for each
+_HOW = (
+    "General labels lie near the centre, specific ones outside, similar ones side by side; "
+    "colours are groups."
+)
 
-# The colour of a label is its frequency on a log scale; evenly spaced stops, rare to frequent.
-STOPS = ("#b4c8d4", "#5e9fbb", "#2f6f9f", "#2b3f7e", "#241a4d")
-UNKNOWN = "#5d7f99"  # where no frequencies are known
-SELECTED = "#c2410c"
+# Of groups, the largest first. On white, each has a contrast of at least 4.5 for its name.
+COLOURS = (
+    "#2f5fd0", "#b8500a", "#2b7a39", "#c2255c", "#6741d9", "#0b7285",
+    "#8a5a2b", "#c92a2a", "#55720a", "#1971a6", "#9c36b5", "#8a6500",
+)  # fmt: skip
+OTHER = "#5f6875"  # of labels in no group
 INK = "#1c2330"
-QUIET = "#68707f"
-RING = "#e3e7ec"
+QUIET = "#5f6875"
+RIM = "#dfe4ea"
 
 
 @dataclass(frozen=True)
@@ -38,15 +45,19 @@ class LabelMap:
     title : str
         The title of the map.
     notes : (str, str)
-        Sentences on the model, and on how its label vectors were projected.
+        Sentences on the model, and on where labels lie.
     names : list of str
         Names of the labels.
     points : complex array
         One point per label, inside the unit circle.
     counts : int array or None
         Number of training examples per label, if known.
-    edges : (m, 2) int32 array
-        Label and parent label.
+    parent : int array
+        The parent of each label in the tree that is drawn; -1 without one.
+    group : int array
+        The group by which each label is coloured, the largest first; -1 in none.
+    heads : int array
+        The label that each group is named after.
     near : Near
         The nearest labels in the model's own space.
     """
@@ -56,7 +67,9 @@ class LabelMap:
     names: list[str]
     points: np.ndarray
     counts: np.ndarray | None
-    edges: np.ndarray
+    parent: np.ndarray
+    group: np.ndarray
+    heads: np.ndarray
     near: Near
 
     def __len__(self) -> int:
@@ -66,6 +79,12 @@ class LabelMap:
     def weights(self) -> np.ndarray:
         """Return the priority of labels where not all can be shown: their counts, or 0."""
         return np.zeros(len(self), np.int64) if self.counts is None else self.counts
+
+    def short_name(self, label: int) -> str:
+        """Return the name of a label; of a path, what it has beyond that of its parent."""
+        name, above = self.names[label], self.parent[label]
+        path = f"{self.names[above]} > " if above >= 0 else ""
+        return name[len(path) :] if path and name.startswith(path) and name != path else name
 
 
 def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelMap:
@@ -97,16 +116,31 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
         raise InputError("the model has no labels, or label vectors that are not finite")
     geometry = method.space_geometry
     near = nearest_labels(vectors, geometry, min(NEAREST, n_labels - 1))
-    points, how = place(vectors, geometry, near.labels)
+    counts, edges = _counts(tagger, data), _edges(tagger, data)
+    weights = np.zeros(n_labels, np.int64) if counts is None else counts
+    placed = layout(vectors, weights, edges, near.labels)
+    points, how = placed.points, _HOW
+    if geometry == "hyperbolic" and vectors.shape[1] <= 2:
+        points, how = _own_points(vectors), "The model's own dimensions, unchanged."
+    lines = "the taxonomy" if len(edges) else "from the most frequent label of a cluster to others"
     return LabelMap(
         title,
-        (_model_note(method, geometry, vectors), how),
+        (_model_note(method, geometry, vectors), f"{how} Lines: {lines}."),
         tagger.names()[:n_labels],
         points,
-        _counts(tagger, data),
-        _edges(tagger, data),
+        counts,
+        placed.parent,
+        placed.group,
+        placed.heads,
         near,
     )
+
+
+def _own_points(vectors: np.ndarray) -> np.ndarray:
+    """Return points of the Poincare ball of at most two dimensions as complex numbers."""
+    plane = np.zeros((len(vectors), 2))
+    plane[:, : vectors.shape[1]] = vectors
+    return np.asarray(plane @ np.array([1, 1j]))
 
 
 def _model_note(method: Method, geometry: str, vectors: np.ndarray) -> str:

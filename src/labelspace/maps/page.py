@@ -18,15 +18,10 @@ from importlib.resources import files
 import numpy as np
 from safetensors.numpy import save
 
-from labelspace.maps.disk import ring_distances, view_radius
-from labelspace.maps.edges import most_frequent
+from labelspace.maps.disk import view_radius
 from labelspace.maps.label_map import (
-    INK,
-    QUIET,
-    RING,
-    SELECTED,
-    STOPS,
-    UNKNOWN,
+    COLOURS,
+    OTHER,
     LabelMap,
     frequency_levels,
     frequency_ticks,
@@ -79,27 +74,20 @@ def packed_map(label_map: LabelMap) -> bytes:
     distances = label_map.near.distances[order]
     farthest = float(np.max(distances, where=np.isfinite(distances), initial=1e-9))
     steps = np.round(np.minimum(distances / farthest, 1.0) * _FAR)
-    radius = view_radius(points)
     settings = {
-        "radius": radius,
-        "rings": ring_distances(radius).tolist(),
+        "radius": view_radius(points),
         "farthest": farthest,
         "counted": label_map.counts is not None,
         "ticks": frequency_ticks(int(label_map.weights.max(initial=1))),
-        "colours": {
-            "stops": STOPS,
-            "unknown": UNKNOWN,
-            "selected": SELECTED,
-            "ring": RING,
-            "quiet": QUIET,
-            "ink": INK,
-        },
+        "colours": [*COLOURS[: len(label_map.heads)], OTHER],
+        "heads": number[label_map.heads].tolist(),
     }
     arrays = {
         "points": np.stack([points.real, points.imag], axis=1).astype(np.float32),
         "counts": label_map.weights[order].astype(np.uint32),
         "levels": frequency_levels(label_map.weights[order]).astype(np.float32),
-        "edges": number[most_frequent(label_map.edges, label_map.weights, len(label_map.edges))],
+        "parent": number[label_map.parent[order]],
+        "group": label_map.group[order].astype(np.int32),
         "near": number[label_map.near.labels[order]],
         "distances": steps.astype(np.uint16),
         "names": json_bytes([label_map.names[label] for label in order]),

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
 from io import BytesIO
 from textwrap import wrap
 
 import numpy as np
 
 from labelspace.errors import MissingExtraError
-from labelspace.maps.disk import geodesics, ring_distances, view_radius
-from labelspace.maps.edges import most_frequent
+from labelspace.maps.disk import geodesics, view_radius
 from labelspace.maps.label_map import (
+    COLOURS,
     INK,
+    OTHER,
     QUIET,
-    RING,
-    STOPS,
-    UNKNOWN,
+    RIM,
     LabelMap,
     frequency_levels,
     frequency_ticks,
@@ -25,15 +24,15 @@ from labelspace.maps.label_map import (
 from labelspace.maps.names import Box, Placed, beside, on_one_line
 
 try:
-    from matplotlib.artist import Artist
+    from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.collections import LineCollection
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.collections import Collection, LineCollection
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties
     from matplotlib.patches import Circle
-    from matplotlib.patheffects import withStroke
+    from matplotlib.patheffects import AbstractPathEffect, withStroke
 except ImportError as error:
     raise MissingExtraError(
         f"a map as a picture needs matplotlib ({error}): pip install 'labelspace[plots]'; "
@@ -43,97 +42,105 @@ except ImportError as error:
 _INCHES, _DOTS = (10.0, 11.0), 200
 _DOT = _DOTS / 72  # pixels of a typographic point
 _DISK = (0.03, 0.065, 0.94, 0.94 * 10.0 / 11.0)  # of the figure: left, bottom, width, height
-_SCALE = (0.66, 0.045, 0.31, 0.010)
-_CAPTION = 100  # characters of a line that ends before the scale begins
-_MOST_EDGES, _ARC_POINTS = 2500, 24
-_MOST_NAMES, _MOST_TRIED = 140, 5000
-_SHADES = LinearSegmentedColormap.from_list("frequency", STOPS)
+_SIZES = (0.62, 0.014, 0.35, 0.05)  # the legend of sizes
+_CAPTION = 88  # characters of a line that ends before the legend begins
+_MOST_LINES, _ARC_POINTS = 20_000, 16
+_MOST_NAMES, _MOST_TRIED = 150, 5000
 
 
-def picture(label_map: LabelMap) -> bytes:
-    """Return the map as a PNG file."""
+def picture(label_map: LabelMap, kind: str = "png") -> bytes:
+    """Return the map as a PNG or SVG file."""
     figure = Figure(figsize=_INCHES, dpi=_DOTS, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     radius = view_radius(label_map.points)
     limits = (-1.01 * radius, 1.01 * radius)
     axes = figure.add_axes(_DISK, xlim=limits, ylim=limits)
     axes.axis("off")
-    _draw_rings(axes, radius)
-    outline = Circle((0, 0), radius, facecolor="none", edgecolor=QUIET, linewidth=0.8)
-    axes.add_patch(outline)
-    for drawn in (*_draw_edges(axes, label_map), _draw_points(axes, label_map)):
-        drawn.set_clip_path(outline)
+    rim = axes.add_patch(Circle((0, 0), radius, facecolor="none", edgecolor=RIM, linewidth=1.0))
+    colours = np.array([*COLOURS, OTHER])[label_map.group]
+    lines = axes.add_collection(_lines(label_map, colours))
+    for drawn in (lines, _points(axes, label_map, colours)):
+        drawn.set_clip_path(rim)
     _write_margins(figure, label_map, radius)
     with warnings.catch_warnings():
         # Letters that the font lacks are drawn as boxes, without a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
-        _write_names(axes, label_map, radius, _Widths(canvas))
+        # A halo would turn the names of an SVG into shapes that cannot be searched.
+        halo: Sequence[AbstractPathEffect] = (
+            () if kind == "svg" else [withStroke(linewidth=1.8, foreground="white", alpha=0.85)]
+        )
+        _write_names(axes, label_map, radius, _Widths(canvas), halo)
         file = BytesIO()
-        canvas.print_png(file, metadata={"Software": "labelspace", "Title": label_map.title})
+        if kind == "svg":
+            # The same map gives the same file, with names as text.
+            with rc_context({"svg.fonttype": "none", "svg.hashsalt": "labelspace"}):
+                about = {"Title": label_map.title, "Date": None}
+                FigureCanvasSVG(figure).print_svg(file, metadata=about)
+        else:
+            canvas.print_png(file, metadata={"Software": "labelspace", "Title": label_map.title})
     return file.getvalue()
 
 
-def _draw_rings(axes: Axes, radius: float) -> None:
-    """Draw circles at round distances from the centre."""
-    circle = np.exp(1j * np.linspace(0.0, 2 * np.pi, 361))
-    for distance in ring_distances(radius):
-        ring = np.tanh(0.5 * distance) * circle
-        axes.plot(ring.real, ring.imag, color=RING, linewidth=0.6, zorder=0)
-        axes.annotate(
-            f"{distance:.3g}",
-            (0.0, -np.tanh(0.5 * distance)),
-            fontsize=6,
-            color=QUIET,
-            ha="center",
-            va="center",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
-            zorder=0.5,
-        )
-
-
-def _draw_edges(axes: Axes, label_map: LabelMap) -> Iterator[Artist]:
-    edges = most_frequent(label_map.edges, label_map.weights, _MOST_EDGES)
-    if not len(edges):
-        return
-    ends = label_map.points[edges]
-    arcs = geodesics(ends[:, 0], ends[:, 1], _ARC_POINTS)
-    lines = np.stack([arcs.real, arcs.imag], axis=2)
+def _lines(label_map: LabelMap, colours: np.ndarray) -> LineCollection:
+    """Return the lines from labels to their parents; with many labels, of the frequent ones."""
+    order = np.argsort(-label_map.weights, kind="stable")
+    children = order[label_map.parent[order] >= 0][:_MOST_LINES]
+    ends = label_map.points[children], label_map.points[label_map.parent[children]]
+    arcs = geodesics(*ends, _ARC_POINTS)
     # The more lines, the fainter each.
-    strength = float(np.clip(8.0 / np.sqrt(len(edges)), 0.16, 0.6))
-    yield axes.add_collection(
-        LineCollection(list(lines), colors="#8b97a6", linewidths=0.45, alpha=strength, zorder=1)
+    strength = float(np.clip(16.0 / np.sqrt(max(len(children), 1)), 0.15, 0.5))
+    return LineCollection(
+        list(np.stack([arcs.real, arcs.imag], axis=2)),
+        colors=list(colours[children]),
+        linewidths=0.5,
+        alpha=strength,
+        zorder=1,
     )
 
 
-def _draw_points(axes: Axes, label_map: LabelMap) -> Artist:
+def _points(axes: Axes, label_map: LabelMap, colours: np.ndarray) -> Collection:
     order = np.argsort(label_map.weights, kind="stable")  # frequent ones on top
-    level = frequency_levels(label_map.weights[order])
-    few = float(np.clip(3.0 - 0.5 * np.log10(max(len(label_map), 10)), 0.6, 2.5))
     points = label_map.points[order]
     return axes.scatter(
         points.real,
         points.imag,
-        s=few * (1.2 + 14.0 * level**2),
-        c=UNKNOWN if label_map.counts is None else _SHADES(level),
+        s=_areas(label_map)[order],
+        c=list(colours[order]),
         linewidths=0,
+        alpha=0.9,
         zorder=2,
     )
 
 
-def _write_names(axes: Axes, label_map: LabelMap, radius: float, widths: _Widths) -> None:
-    """Write names of the most frequent labels where they overlap no others."""
-    order = np.argsort(-label_map.weights, kind="stable")[:_MOST_TRIED]
+def _areas(label_map: LabelMap) -> np.ndarray:
+    """Return the areas of the labels' dots."""
+    few = float(np.clip(3.6 - 0.6 * np.log10(max(len(label_map), 10)), 0.7, 3.0))
+    return np.asarray(few * (1.0 + 22.0 * frequency_levels(label_map.weights) ** 2.2))
+
+
+def _write_names(
+    axes: Axes,
+    label_map: LabelMap,
+    radius: float,
+    widths: _Widths,
+    halo: Sequence[AbstractPathEffect],
+) -> None:
+    """Write names of groups, then of the most frequent labels, where they overlap no others."""
+    frequent = np.argsort(-label_map.weights, kind="stable")[:_MOST_TRIED]
+    order = np.concatenate([label_map.heads, frequent[~np.isin(frequent, label_map.heads)]])
     order = order[np.abs(label_map.points[order]) <= radius]
     level, points = frequency_levels(label_map.weights), label_map.points[order]
+    areas = _areas(label_map)
     places = axes.transData.transform(np.column_stack([points.real, points.imag]))
     frame = axes.get_window_extent()
     placed = Placed(Box(frame.x0, frame.y0, frame.x1, frame.y1), most=_MOST_NAMES)
-    halo = [withStroke(linewidth=1.6, foreground="white", alpha=0.85)]
+    heads = set(label_map.heads.tolist())
     for label, (x, y) in zip(order.tolist(), places.tolist(), strict=True):
-        name = on_one_line(label_map.names[label])
-        size = 5.4 + 3.0 * level[label] ** 2
-        gap = (0.012 + 0.014 * level[label]) * _DOTS
-        box = placed.first_free(beside(x, y, widths.of(name, size), 1.3 * size * _DOT, gap))
+        name = on_one_line(label_map.short_name(label))
+        size = 11.0 if label in heads else 5.4 + 2.6 * level[label] ** 2
+        gap = (np.sqrt(areas[label]) / 2 + 1.5) * _DOT
+        width = widths.of(name, size) * (1.12 if label in heads else 1.0)  # of bold letters
+        box = placed.first_free(beside(x, y, width, 1.3 * size * _DOT, gap))
         if box is not None:
             middle = (box.left, (box.top + box.bottom) / 2)
             left, height = axes.transData.inverted().transform(middle)
@@ -142,7 +149,8 @@ def _write_names(axes: Axes, label_map: LabelMap, radius: float, widths: _Widths
                 height,
                 name,
                 fontsize=size,
-                color=INK,
+                weight="bold" if label in heads else "normal",
+                color=COLOURS[label_map.group[label]] if label in heads else INK,
                 va="center_baseline",
                 path_effects=halo,
                 parse_math=False,  # a dollar sign in a name starts no formula
@@ -168,27 +176,29 @@ class _Widths:
 
 
 def _write_margins(figure: Figure, label_map: LabelMap, radius: float) -> None:
-    """Write the title and notes above, the colour scale below."""
+    """Write the title and notes above, the legend of sizes below."""
     model, how = label_map.notes
     figure.text(0.03, 0.972, on_one_line(label_map.title), fontsize=16, color=INK, weight="bold",
                 parse_math=False)  # fmt: skip
     figure.text(0.03, 0.953, model, fontsize=9, color=INK, parse_math=False)
-    notes = ["Rings: distance from the centre."]
     outside = int((np.abs(label_map.points) > radius).sum())
     if outside:
-        notes.append(f"{outside:,} labels lie farther out.")
-    if len(label_map.edges):
-        notes.append("Lines: the taxonomy.")
-    lines = [line for part in (how, " ".join(notes)) for line in wrap(part, _CAPTION)]
+        how += f" {outside:,} labels lie farther out."
+    lines = wrap(how, _CAPTION)
     figure.text(0.03, 0.014, "\n".join(lines), fontsize=7.5, color=QUIET, linespacing=1.5)
     if label_map.counts is None:
         return
-    scale = figure.add_axes(_SCALE, xlim=(0, 1), yticks=[])
-    scale.imshow(np.linspace(0, 1, 256)[None], aspect="auto", cmap=_SHADES, extent=(0, 1, 0, 1))
+    legend = figure.add_axes(_SIZES, xlim=(0, 1), ylim=(0, 1))
+    legend.axis("off")
     marks = frequency_ticks(int(label_map.counts.max(initial=1)))
-    where = np.log(marks) / max(np.log(marks[-1]), 1e-9)
-    scale.set_xticks(where, [f"{mark:,}" for mark in marks])
-    scale.tick_params(length=2, width=0.5, labelsize=7, colors=QUIET, pad=2)
-    scale.set_title("training examples per label", fontsize=7.5, color=QUIET, loc="left", pad=3)
-    for side in scale.spines.values():
-        side.set_visible(False)
+    where = (np.arange(len(marks)) + 0.5) / len(marks)
+    areas, levels = _areas(label_map), frequency_levels(label_map.counts)
+    shown = [areas[np.argmin(np.abs(levels - level))] for level in _levels_of(marks)]
+    legend.scatter(where, np.full(len(marks), 0.45), s=shown, c=OTHER, linewidths=0)
+    for x, mark in zip(where, marks, strict=True):
+        legend.text(x, 0.05, f"{mark:,}", fontsize=7, color=QUIET, ha="center")
+    legend.text(0.0, 0.82, "training examples per label", fontsize=7.5, color=QUIET)
+
+
+def _levels_of(marks: list[int]) -> np.ndarray:
+    return frequency_levels(np.array(marks))

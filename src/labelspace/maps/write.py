@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def check_map_file(out: Path, *, tree: bool) -> None:
     """Raise ParameterError if the file's suffix is not one that `write_map` writes."""
-    endings = (".html",) if tree else (".html", ".png")
+    endings = (".html",) if tree else (".html", ".png", ".svg")
     if out.suffix not in endings:
         raise ParameterError(f"--out {out}: expected a name that ends in {' or '.join(endings)}")
 
@@ -35,7 +35,7 @@ def write_map(
     tagger : Tagger
         The model; its method must have label vectors, or with `tree` a label tree or a taxonomy.
     out : path
-        The file to write: .html, or .png for a picture, which needs matplotlib.
+        The file to write: .html, or .png or .svg for a picture, which needs matplotlib.
     title : str, default ""
         The title of the page or picture.
     tree : bool, default False
@@ -86,10 +86,10 @@ def _content(tagger: Tagger, title: str, data: Dataset | None, kind: str) -> byt
         return tree_page(tagger, title, given).encode()
     from labelspace.maps.label_map import label_map
 
-    if kind == ".png":
+    if kind != ".html":
         from labelspace.maps.picture import picture
 
-        return picture(label_map(tagger, title, data))
+        return picture(label_map(tagger, title, data), kind[1:])
     from labelspace.maps.page import map_page
 
     return map_page(label_map(tagger, title, data)).encode()

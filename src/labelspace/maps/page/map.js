@@ -1,7 +1,7 @@
 // Moves the map, searches it and describes the chosen label.
 "use strict";
 
-const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600;
+const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600, MOST_LISTED = 300;
 const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 class LabelMap {
@@ -26,6 +26,7 @@ class LabelMap {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = undefined;
       this.painter.paint(this.camera, this.chosen, this.hasty);
+      if (this.polygon?.length) this.painter.paintPolygon(this.polygon);
     });
   }
 
@@ -72,7 +73,28 @@ class LabelMap {
 
   stop() { cancelAnimationFrame(this.moving); }
 
+  /** List the labels inside a polygon that was drawn on the screen. */
+  listInside(polygon) {
+    this.polygon = polygon;
+    const found = polygon.length > 2 ? this.painter.labelsInside(polygon) : [];
+    element("selected").hidden = polygon.length === 0;
+    element("selected-count").textContent = `${found.length.toLocaleString("en")} labels in the area`;
+    element("selected-labels").replaceChildren(...found.slice(0, MOST_LISTED).map((label) => this.item(label)));
+    this.draw();
+  }
+
+  /** A list item that chooses a label. */
+  item(label, text = "") {
+    const button = document.createElement("button"), item = document.createElement("li");
+    button.type = "button";
+    button.append(span(this.data.names[label]), span(text));
+    button.addEventListener("click", () => this.choose(label));
+    item.append(button);
+    return item;
+  }
+
   letGo() {
+    if (this.polygon?.length) this.listInside([]);
     this.chosen = -1;
     this.describe();
     this.draw();
@@ -84,20 +106,16 @@ class LabelMap {
     element("chosen").hidden = chosen < 0;
     if (chosen < 0) return;
     element("name").textContent = data.names[chosen];
-    const [x, y] = data.points.subarray(2 * chosen, 2 * chosen + 2);
-    const away = `${(2 * Math.atanh(Math.min(Math.hypot(x, y), 1 - 1e-12))).toPrecision(3)} from the centre`;
     const count = data.counts[chosen];
     element("facts").textContent = settings.counted
-      ? `${count.toLocaleString("en")} training ${count === 1 ? "example" : "examples"}, ${away}` : away;
+      ? `${count.toLocaleString("en")} training ${count === 1 ? "example" : "examples"}` : "";
+    const path = [];
+    for (let above = data.parent[chosen]; above >= 0; above = data.parent[above]) path.unshift(above);
+    element("path").textContent = path.map((label) => this.painter.ownName(label)).join(" › ");
     const k = data.near.length / data.counts.length;
     element("nearest").replaceChildren(...nearestOf(data, chosen).map((label, place) => {
-      const button = document.createElement("button"), item = document.createElement("li");
       const distance = (data.distances[chosen * k + place] / 65535) * settings.farthest;
-      button.type = "button";
-      button.append(span(data.names[label]), span(distance.toPrecision(3)));
-      button.addEventListener("click", () => this.choose(label));
-      item.append(button);
-      return item;
+      return this.item(label, distance.toPrecision(3));
     }));
   }
 }
@@ -110,13 +128,14 @@ function inside(p) {
 
 function listenToPointer(map) {
   const canvas = element("map"), hint = element("hint"), held = new Map();
-  let travelled = 0;
+  let travelled = 0, drawing = null; // the area that is being drawn
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
+    drawing = event.shiftKey || element("lasso").checked ? [at(event)] : null;
     held.set(event.pointerId, at(event));
     if (held.size === 1) travelled = 0;
     map.stop();
@@ -134,6 +153,10 @@ function listenToPointer(map) {
       const [, other] = others[0];
       const spread = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
       map.zoom(spread(now) / Math.max(1, spread(before)), other[0], other[1]);
+    } else if (drawing) {
+      drawing.push(now);
+      map.polygon = drawing;
+      map.draw(true);
     } else if (travelled > 4) {
       canvas.classList.add("moving");
       map.carry(map.painter.toDisk(...before), map.painter.toDisk(...now));
@@ -144,6 +167,9 @@ function listenToPointer(map) {
     const clicked = held.size === 1 && travelled <= 4 && event.type === "pointerup";
     held.delete(event.pointerId);
     canvas.classList.remove("moving");
+    const drawn = drawing;
+    drawing = null;
+    if (drawn && !clicked) map.listInside(drawn);
     if (!clicked) return;
     const label = map.painter.labelAt(...at(event));
     if (label >= 0) map.choose(label);
@@ -188,10 +214,9 @@ function listenToKeys(map) {
   });
 }
 
-function showScale(settings) {
-  if (!settings.counted) return;
-  element("scale").hidden = false;
-  element("bar").style.background = `linear-gradient(to right, ${settings.colours.stops.join(", ")})`;
+function showScale(settings, painter) {
+  element("scale").hidden = !painter.show.frequency;
+  element("bar").style.background = `linear-gradient(to right, ${painter.shades.join(", ")})`;
   const most = Math.log(settings.ticks.at(-1)) || 1;
   element("ticks").replaceChildren(...settings.ticks.map((count) => {
     const tick = span(count.toLocaleString("en"));
@@ -207,18 +232,23 @@ async function begin() {
     map.draw();
   }).observe(element("map"));
   map.painter.resize();
-  for (const part of ["names", "edges"]) {
+  for (const part of ["names", "edges", "frequency"]) {
     element(part).addEventListener("change", (event) => {
       map.painter.show[part] = event.target.checked;
+      showScale(map.settings, map.painter);
       map.draw();
     });
   }
-  element("edges-label").hidden = map.data.edges.length === 0;
+  element("frequency-label").hidden = !map.settings.counted;
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    map.painter.dress();
+    map.draw();
+  });
   element("home").addEventListener("click", () => {
     map.stop();
     map.goHome();
   });
-  showScale(map.settings);
+  showScale(map.settings, map.painter);
   listenToPointer(map);
   listenToKeys(map);
   listenToSearch(map.data.names, (label) => map.choose(label));

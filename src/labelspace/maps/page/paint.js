@@ -1,8 +1,9 @@
-// Draws the map on a canvas: rings, taxonomy, points, names. Labels are sorted, frequent first.
+// Draws the map on a canvas: lines of the tree, points, names. Labels are sorted, frequent first.
 "use strict";
 
 const SHADES = 24;
-const MOST_NAMES = 120, MOST_TRIED = 4000, MOST_EDGES = 1800, LONGEST_NAME = 42;
+const MOST_NAMES = 120, MOST_TRIED = 4000, MOST_EDGES = 4000, LONGEST_NAME = 42;
+const RARE_TO_FREQUENT = ["#b4c8d4", "#5e9fbb", "#2f6f9f", "#2b3f7e", "#241a4d"];
 
 class Painter {
   constructor(canvas, data, settings) {
@@ -10,8 +11,27 @@ class Painter {
     this.context = canvas.getContext("2d");
     this.seen = new Float64Array(data.points.length);
     this.widths = new Map();
-    this.show = { names: true, edges: true };
-    this.sprites = shades(settings).map(dot);
+    this.show = { names: true, edges: true, frequency: false };
+    this.heads = new Set(settings.heads);
+    this.dress();
+  }
+
+  /** Take the colours of the page, which may be light or dark. */
+  dress() {
+    const style = getComputedStyle(document.documentElement);
+    const own = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.colours = { ink: own("ink"), quiet: own("quiet"), rim: own("line"), paper: own("paper"), chosen: own("accent") };
+    this.dark = own("scheme") === "dark";
+    // On a dark page the same colours are lighter, so that names can be read.
+    this.groups = this.settings.colours.map((hex) => (this.dark ? mixed(hex, "#ffffff", 0.45) : hex));
+    const stops = this.dark ? RARE_TO_FREQUENT.map((hex) => mixed(hex, "#ffffff", 0.35)).reverse() : RARE_TO_FREQUENT;
+    this.shades = shades(stops);
+    this.sprites = { group: this.groups.map(dot), frequency: this.shades.map(dot) };
+  }
+
+  colourOf(label) {
+    if (this.show.frequency) return this.shades[Math.round(this.data.levels[label] * (SHADES - 1))];
+    return this.groups.at(this.data.group[label]);
   }
 
   /** Fit the canvas to its box on the page. */
@@ -42,7 +62,7 @@ class Painter {
     look(camera.view, this.data.points, this.seen);
     const pen = this.context;
     pen.clearRect(0, 0, this.width, this.height);
-    this.paintRings(camera);
+    this.paintRim();
     if (this.show.edges) this.paintEdges(hasty ? MOST_EDGES / 4 : MOST_EDGES);
     this.findVisible();
     this.paintPoints();
@@ -50,21 +70,9 @@ class Painter {
     this.paintNames(chosen, hasty);
   }
 
-  paintRings(camera) {
-    const pen = this.context, { ring: faint, quiet } = this.settings.colours;
-    const middle = look(camera.view, [0, 0], [0, 0]);
-    pen.lineWidth = 1;
-    pen.strokeStyle = faint;
-    pen.fillStyle = quiet;
-    pen.font = "11px system-ui, sans-serif";
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    for (const distance of this.settings.rings) {
-      const [x, y, r] = ring(middle, distance), [sx, sy] = this.toScreen(x, y);
-      this.circle(sx, sy, r * this.scale);
-      if (r * this.scale > 60) pen.fillText(String(+distance.toPrecision(3)), sx, sy + r * this.scale);
-    }
-    pen.strokeStyle = quiet;
+  paintRim() {
+    this.context.lineWidth = 1;
+    this.context.strokeStyle = this.colours.rim;
     this.circle(this.width / 2, this.height / 2, this.scale);
   }
 
@@ -75,16 +83,17 @@ class Painter {
   }
 
   paintEdges(most) {
-    const pen = this.context, { seen } = this, { edges } = this.data;
-    pen.strokeStyle = "#8b97a6";
-    pen.lineWidth = 0.7;
-    pen.globalAlpha = Math.min(0.5, Math.max(0.18, 8 / Math.sqrt(edges.length / 2)));
+    const pen = this.context, { seen } = this, { parent } = this.data;
+    pen.lineWidth = 0.8;
+    pen.globalAlpha = Math.min(0.55, Math.max(0.25, 16 / Math.sqrt(parent.length)));
     let drawn = 0;
-    for (let i = 0; i < edges.length && drawn < most; i += 2) {
-      const a = 2 * edges[i], b = 2 * edges[i + 1];
+    for (let label = 0; label < parent.length && drawn < most; label++) {
+      if (parent[label] < 0) continue;
+      const a = 2 * label, b = 2 * parent[label];
       if (!this.onScreen(seen[a], seen[a + 1]) && !this.onScreen(seen[b], seen[b + 1])) continue;
       const pixels = this.scale * Math.hypot(seen[a] - seen[b], seen[a + 1] - seen[b + 1]);
-      if (pixels < 4) continue;
+      if (pixels < 3) continue;
+      pen.strokeStyle = this.colourOf(label);
       pen.beginPath();
       this.geodesic(seen[a], seen[a + 1], seen[b], seen[b + 1]);
       pen.stroke();
@@ -134,25 +143,26 @@ class Painter {
   /** Pixels of a label's dot: frequent ones are larger, those near the rim smaller. */
   dotRadius(label) {
     const x = this.seen[2 * label], y = this.seen[2 * label + 1];
-    const few = Math.max(0.75, 1.5 - 0.12 * Math.log10(this.visible.length + 1) ** 1.5);
+    const few = Math.max(0.85, 1.8 - 0.12 * Math.log10(this.visible.length + 1) ** 1.5);
     return few * (1.5 + 3.5 * this.data.levels[label] ** 1.5) * (0.65 + 0.35 * (1 - x * x - y * y));
   }
 
   paintPoints() {
-    const pen = this.context, { seen, visible } = this, { levels } = this.data;
+    const pen = this.context, { seen, visible, sprites } = this, { levels, group } = this.data;
     for (let place = visible.length - 1; place >= 0; place--) {
       const label = visible[place], r = this.dotRadius(label);
       const [sx, sy] = this.toScreen(seen[2 * label], seen[2 * label + 1]);
-      const sprite = this.sprites[this.settings.counted ? Math.round(levels[label] * (SHADES - 1)) : 0];
+      const sprite = this.show.frequency
+        ? sprites.frequency[Math.round(levels[label] * (SHADES - 1))] : sprites.group.at(group[label]);
       pen.drawImage(sprite, sx - r, sy - r, 2 * r, 2 * r);
     }
   }
 
   /** Geodesics from the chosen label to its nearest. */
   paintRays(chosen) {
-    const pen = this.context, { seen } = this, { selected } = this.settings.colours;
+    const pen = this.context, { seen } = this;
     const x = seen[2 * chosen], y = seen[2 * chosen + 1];
-    pen.strokeStyle = selected;
+    pen.strokeStyle = this.colours.chosen;
     pen.lineWidth = 1;
     pen.beginPath();
     for (const label of nearestOf(this.data, chosen)) {
@@ -168,7 +178,8 @@ class Painter {
   paintNames(chosen, hasty) {
     const pen = this.context, placed = new PlacedBoxes(this.width, this.height);
     const first = chosen >= 0 ? [chosen, ...nearestOf(this.data, chosen)] : [];
-    const rest = this.show.names ? this.visible : [];
+    const heads = this.settings.heads.filter((head) => this.onScreen(this.seen[2 * head], this.seen[2 * head + 1]));
+    const rest = this.show.names ? [...heads, ...this.visible.filter((label) => !this.heads.has(label))] : [];
     const most = (hasty ? MOST_NAMES / 2 : MOST_NAMES) + first.length;
     let tried = 0, written = 0;
     pen.textAlign = "left";
@@ -182,21 +193,30 @@ class Painter {
   }
 
   /** Returns 1 if there was space for the name. */
-  paintName(label, placed, special, bold) {
-    const pen = this.context, { ink, selected } = this.settings.colours;
+  paintName(label, placed, special, chosen) {
+    const pen = this.context, bold = chosen || this.heads.has(label), { ink, paper, chosen: accent } = this.colours;
     const [sx, sy] = this.toScreen(this.seen[2 * label], this.seen[2 * label + 1]);
-    const size = Math.round(2 * (10.5 + 3 * this.data.levels[label] ** 2)) / 2;
-    const text = shortened(this.data.names[label]);
-    const width = this.nameWidth(label, text) * (bold ? 1.08 : 1) * size / 12;
+    const size = this.heads.has(label) ? 15 : Math.round(2 * (10.5 + 2.5 * this.data.levels[label] ** 2)) / 2;
+    const text = shortened(this.ownName(label));
+    const width = (this.nameWidth(label, text) * (bold ? 1.1 : 1) * size) / 12;
     const place = placed.take(sx, sy, width, size * 1.2, this.dotRadius(label) + 3);
     if (place === null) return 0;
     pen.font = `${bold ? "600 " : ""}${size}px system-ui, sans-serif`;
-    pen.strokeStyle = "rgba(255, 255, 255, 0.88)";
+    pen.strokeStyle = paper;
+    pen.globalAlpha = 0.85;
     pen.lineWidth = 3;
     pen.strokeText(text, place[0], place[1]);
-    pen.fillStyle = special ? selected : ink;
+    pen.globalAlpha = 1;
+    pen.fillStyle = special ? accent : this.heads.has(label) && !this.show.frequency ? this.colourOf(label) : ink;
     pen.fillText(text, place[0], place[1]);
     return 1;
+  }
+
+  /** The name; of a path, what it has beyond that of the label's parent. */
+  ownName(label) {
+    const name = this.data.names[label], above = this.data.parent[label];
+    const path = above < 0 ? "" : `${this.data.names[above]} > `;
+    return path && name.startsWith(path) && name.length > path.length ? name.slice(path.length) : name;
   }
 
   /** At 12 pixels. */
@@ -218,6 +238,40 @@ class Painter {
     }
     return least <= 6 ? best : -1;
   }
+
+  /** The labels inside a polygon of places on the screen, frequent first. */
+  labelsInside(polygon) {
+    const found = [];
+    for (let label = 0; label < this.seen.length / 2; label++) {
+      const [x, y] = this.toScreen(this.seen[2 * label], this.seen[2 * label + 1]);
+      if (isInside(x, y, polygon)) found.push(label);
+    }
+    return found;
+  }
+
+  paintPolygon(polygon) {
+    const pen = this.context;
+    pen.strokeStyle = this.colours.chosen;
+    pen.fillStyle = this.colours.chosen;
+    pen.lineWidth = 1.5;
+    pen.beginPath();
+    for (const [x, y] of polygon) pen.lineTo(x, y);
+    pen.closePath();
+    pen.stroke();
+    pen.globalAlpha = 0.08;
+    pen.fill();
+    pen.globalAlpha = 1;
+  }
+}
+
+/** Whether a place is inside a polygon: a ray to the right crosses its sides an odd number of times. */
+function isInside(x, y, polygon) {
+  let inside = false;
+  for (let i = 0, j = polygon.length - 1; i < polygon.length; j = i++) {
+    const [ax, ay] = polygon[i], [bx, by] = polygon[j];
+    if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) inside = !inside;
+  }
+  return inside;
 }
 
 /** Boxes that are taken, by the cells of 64 pixels that they touch. */
@@ -277,14 +331,17 @@ function shortened(name) {
   return Array.from(levels[levels.length - 1]).slice(0, LONGEST_NAME - 1).join("") + "…";
 }
 
-/** Colours from rare to frequent. */
-function shades({ colours, counted }) {
-  if (!counted) return [colours.unknown];
-  const stops = colours.stops.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+/** A colour between two. */
+function mixed(one, other, share) {
+  const [a, b] = [one, other].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+  return `#${a.map((part, i) => Math.round(part + share * (b[i] - part)).toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Colours from the first stop to the last. */
+function shades(stops) {
   return Array.from({ length: SHADES }, (_, i) => {
     const place = (i / (SHADES - 1)) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
-    const mixed = stops[low].map((part, j) => Math.round(part + (place - low) * (stops[low + 1][j] - part)));
-    return `rgb(${mixed.join(",")})`;
+    return mixed(stops[low], stops[low + 1], place - low);
   });
 }
 
