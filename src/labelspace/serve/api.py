@@ -14,7 +14,6 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from labelspace.errors import ParameterError
-from labelspace.maps.edges import most_frequent
 from labelspace.maps.label_map import label_map
 from labelspace.maps.page import packed_map
 from labelspace.methods.base import Method
@@ -322,16 +321,19 @@ class Maps:
                 order = np.argsort(-found.weights, kind="stable")[:k]
                 place = np.full(len(found), -1)
                 place[order] = np.arange(len(order))
-                edges = place[most_frequent(found.edges, found.weights, len(found.edges))]
                 content = {
                     "title": found.title,
                     "notes": found.notes,
-                    "ids": [tagger.label_names[label] for label in order],
+                    "ids": [found.ids[label] for label in order],
                     "names": [found.names[label] for label in order],
                     "counts": None if found.counts is None else found.counts[order].tolist(),
                     "x": found.points.real[order].round(6).tolist(),
                     "y": found.points.imag[order].round(6).tolist(),
-                    "edges": edges[(edges >= 0).all(axis=1)].tolist(),
+                    "parent": np.where(
+                        found.parent[order] < 0, -1, place[found.parent[order]]
+                    ).tolist(),
+                    "group": found.group[order].tolist(),
+                    "groups": [found.names[head] for head in found.heads],
                 }
                 known[key] = gzip.compress(to_json(content), 6)
         return known[key]

@@ -128,6 +128,8 @@ class Application:
             return FileResponse(str(folder / "index.html"), headers=_PAGE_HEADERS)
 
         folder = files("labelspace.serve") / "page"
+        # The page draws the label space by the scripts of the map's own page.
+        api.mount("/page/map", PageFiles(directory=str(files("labelspace.maps") / "page")))
         api.mount("/page", PageFiles(directory=str(folder)))
         api.add_exception_handler(Failure, _on_failure)
         api.add_exception_handler(LabelspaceError, _on_error)

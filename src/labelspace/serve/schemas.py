@@ -235,7 +235,9 @@ class LabelMap(BaseModel):
     counts: list[int] | None
     x: list[float]
     y: list[float]
-    edges: list[tuple[int, int]] = Field(description="Places of a label and of its parent.")
+    parent: list[int] = Field(description="Place of each label's parent in these lists; -1: none.")
+    group: list[int] = Field(description="Number of each label's group; -1: none.")
+    groups: list[str] = Field(description="Names of the groups.")
 
 
 class Example(Request):
