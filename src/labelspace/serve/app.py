@@ -135,6 +135,7 @@ class Application:
         api.add_exception_handler(LabelspaceError, _on_error)
         api.add_exception_handler(RequestValidationError, _on_invalid)
         api.add_exception_handler(HTTPException, _on_http)
+        api.add_exception_handler(Exception, _on_unexpected)
         return api
 
     @contextlib.asynccontextmanager
@@ -226,6 +227,11 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
     errors = error.errors()
     broken = any(each["type"] == "json_invalid" for each in errors)
     return problem(400 if broken else _status(request, 422), invalid(errors))
+
+
+async def _on_unexpected(_: Request, error: Exception) -> Response:
+    del error  # the gate logs it
+    return problem(500, "internal error")
 
 
 async def _on_http(_: Request, error: Exception) -> Response:

@@ -57,7 +57,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 500
+        start, status = time.perf_counter(), 0
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -81,7 +81,7 @@ class Gate:
             status = 499  # the client has gone before its request was complete
         except Exception:
             logger.exception("a request failed")
-            if status == 500:
+            if not status:
                 await problem(500, "internal error")(scope, receive, answer)
         finally:
             self._record(scope, status, time.perf_counter() - start)
