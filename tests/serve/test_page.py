@@ -23,10 +23,15 @@ BROWSER = next(
 if BROWSER is None:
     pytest.skip("no Chromium is installed", allow_module_level=True)
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 TEXT = "Wireless headphones with a charging case"
 RUDE = '<img src=x onerror="document.title=1"> & "quoted"'
 
