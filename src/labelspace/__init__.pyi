@@ -19,6 +19,7 @@ from labelspace.methods.glas import GLaS as GLaS
 from labelspace.methods.hierarchicalxc import HierarchicalXC as HierarchicalXC
 from labelspace.methods.hyperbolic import Hyperbolic as Hyperbolic
 from labelspace.methods.knn import KNN as KNN
+from labelspace.methods.labeltext import LabelText as LabelText
 from labelspace.methods.lexical import Lexical as Lexical
 from labelspace.methods.linear import Linear as Linear
 from labelspace.methods.neuralxc import NeuralXC as NeuralXC

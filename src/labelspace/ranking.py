@@ -23,7 +23,9 @@ class Ranking:
     labels : ndarray of shape (n, k), int64
         Label numbers; -1 pads a row that has fewer than k labels.
     scores : ndarray of shape (n, k), float32
-        Scores in [0, 1], in descending order within a row; 0 where padded.
+        Scores in [0, 1]; 0 where padded. They fall within a row, unless the method ranks by
+        another quantity than its scores: `Fusion(objective="psp")` ranks rare labels higher than
+        their probabilities, which are the scores.
 
     Examples
     --------

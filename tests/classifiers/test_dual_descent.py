@@ -100,8 +100,33 @@ def test_all_against_is_the_tasks_written_out():
         np.tile(np.arange(n, dtype=np.int32), labels),
         Y.T.toarray().ravel() > 0,
     )
-    one, other = solve(X, tasks), solve_all(X, Y)
+    one, other = solve(X, tasks, loss="logistic"), solve_all(X, Y, loss="logistic")
     assert np.array_equal(one.toarray(), other.toarray())
+
+
+@pytest.mark.parametrize("labels", [1, 16, 37])
+def test_labels_side_by_side_have_the_weights_of_each_alone(labels):
+    X, Y = problem(labels=labels)
+    together = solve_all(X, Y, **EXACT).toarray()
+    for label in range(0, labels, 5):
+        alone = Tasks(
+            np.array([0, len(X.indptr) - 1]),
+            np.arange(X.shape[0], dtype=np.int32),
+            Y[:, label].toarray().ravel() > 0,
+        )
+        np.testing.assert_allclose(
+            together[label], solve(X, alone, **EXACT).toarray()[0], atol=1e-3
+        )
+
+
+def test_labels_side_by_side_do_not_depend_on_the_number_of_threads(monkeypatch):
+    X, Y = problem(labels=50)
+    together = solve_all(X, Y).toarray()
+    for n_threads in (1, 7):
+        monkeypatch.setattr(threads, "cores", lambda n=n_threads: n)
+        monkeypatch.setattr(threads, "_pool", None)
+        assert np.array_equal(solve_all(X, Y).toarray(), together)
+    assert not np.array_equal(solve_all(X, Y, seed=1).toarray(), together)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])

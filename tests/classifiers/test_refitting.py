@@ -8,7 +8,14 @@ from scipy.sparse import csr_matrix
 from labelspace._core.sparse import unit_rows, with_rows
 from labelspace.classifiers.naive_bayes import Shortlister, label_weights, likeliest_examples
 from labelspace.classifiers.one_vs_rest import UNSEEN, LinearRanker
-from labelspace.classifiers.tree_weights import lay_out, lay_out_children, with_chunks
+from labelspace.classifiers.tree_weights import (
+    lay_out,
+    lay_out_children,
+    numbers_of_weights,
+    replaced_children,
+    weights_of_children,
+    with_chunks,
+)
 from labelspace.labels.tree import LabelTree, level_order
 from support.planted import planted
 
@@ -48,7 +55,8 @@ def test_classifiers_fitted_again_are_those_of_all_examples():
 def test_a_shortlister_updated_for_all_labels_is_that_of_all_examples():
     X, Y = planted(200)
     X = unit_rows(X)
-    grown = Shortlister.fit(X[:100], Y[:100, :8]).updated(X, Y, np.arange(Y.shape[1]))
+    labels = np.arange(Y.shape[1])
+    grown = Shortlister.fit(X[:100], Y[:100, :8]).updated(Y, labels, label_weights(X, Y))
     whole = Shortlister.fit(X, Y)
     np.testing.assert_array_equal(grown.postings.toarray(), whole.postings.toarray())
     np.testing.assert_array_equal(grown.offsets, whole.offsets)
@@ -58,9 +66,10 @@ def test_the_likeliest_examples_of_a_label_have_the_largest_sums():
     X, Y = planted(300)
     X = unit_rows(X)
     labels = np.array([2, 5])
-    found = likeliest_examples(X, Y, labels, 3).toarray()
+    weights = label_weights(X, Y[:, labels])
+    found = likeliest_examples(X.T.tocsr(), Y, labels, weights, 3).toarray()
     counts = np.bincount(Y.indices, minlength=Y.shape[1]) ** 1.17
-    sums = (X @ label_weights(X, Y[:, labels]).T).toarray()
+    sums = (X @ weights.T).toarray()
     for place, label in enumerate(labels):
         wanted = int(np.ceil(3 * 300 * counts[label] / counts.sum()))
         taken = found[:, place] > 0
@@ -93,3 +102,28 @@ def test_weights_of_a_grown_tree_are_laid_out_as_if_it_had_been_so_from_the_star
     for one, other in zip(got, lay_out(grown, csr_matrix(wanted)), strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.dtype == other.dtype
+
+
+def test_children_are_replaced_as_if_all_were_laid_out_again():
+    rng = np.random.default_rng(5)
+    parent = np.array([-1, 0, 0, 0, 1, 1, 2, 2, 3])
+    tree = LabelTree.from_parents(parent, np.array([-1, -1, -1, -1, 0, 1, 2, 3, 4]), 5)
+    weights = rng.standard_normal((9, 8)) * (rng.random((9, 8)) < 0.6)
+    weights[[0, 5]] = 0.0
+    before = lay_out(tree, csr_matrix(weights, dtype=np.float32))
+    parents, first_row = np.array([0, 1, 3]), np.array([0, 3, 6, 8])  # two have another child
+    rows = np.array([1, 2, 5, 6])  # the third of node 1 is new, and node 3's first has no weights
+    found = rng.standard_normal((4, 8)) * (rng.random((4, 8)) < 0.7)
+    found[3] = 0.0
+    old = weights_of_children(before, first_row, parents, 7).toarray()
+    bias = rng.standard_normal(8).astype(np.float32)
+    wanted = old.copy()
+    wanted[:, -1] = bias
+    wanted[rows] = found
+    own = csr_matrix(found, dtype=np.float32)
+    got = replaced_children(before, first_row, parents, rows, own, bias)
+    for one, other in zip(got, lay_out_children(first_row, csr_matrix(wanted)), strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+    counts = numbers_of_weights(before, first_row, parents)
+    np.testing.assert_array_equal(counts, np.count_nonzero(old, axis=1))

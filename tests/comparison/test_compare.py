@@ -7,6 +7,7 @@ import os
 import re
 import statistics
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,10 +22,13 @@ from labelspace.comparison.compare import (
     over_runs,
     raise_if_failed,
 )
-from labelspace.comparison.figures import three_digits
+from labelspace.comparison.csv_table import comparison_csv
+from labelspace.comparison.figures import label_texts_sentence, three_digits
 from labelspace.comparison.page import comparison_page
 from labelspace.comparison.peers import PEERS, as_ranking, make_peer, why_missing
+from labelspace.data import read_split
 from labelspace.data.dataset import Dataset
+from labelspace.data.label_texts import LabelRecord, LabelTexts
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.methods import registry
 from labelspace.methods.baselines import Random
@@ -373,3 +377,37 @@ def test_texts_are_compared_and_shown_with_the_features_they_became():
     assert report["data"]["features"] == 5
     assert report["entrants"][0]["P@1"] == 100.0
     assert "5 features, 4 labels (" in comparison_page(report, "colours")
+
+
+def _with_label_texts() -> tuple[Dataset, Dataset]:
+    """Return data of which a test label has a name in the text, and no training example."""
+    records = [LabelRecord(name, {"en": name}) for name in ("fruit", "tool", "toy", "boat")]
+    rows = [{"text": f"ripe fruit {i}", "labels": ["fruit"]} for i in range(30)]
+    rows += [{"text": f"a sharp tool {i}", "labels": ["tool"]} for i in range(30)]
+    test = [*rows[::10], *({"text": "small toys", "labels": ["toy"]} for _ in range(6))]
+    return read_split(rows, test, label_texts=LabelTexts.of(records))
+
+
+def test_label_texts_are_read_by_methods_that_use_them_alone():
+    train, test = _with_label_texts()
+    field = entrants(["lexical", "lexical:no-labels", "knn"], [], {})
+    report = compare(train, test, field)
+    lexical, without, knn = report["entrants"]
+    assert [each.get("label_texts") for each in report["entrants"]] == [True, False, False]
+    assert lexical["P@1"] == 100.0
+    assert without["P@1"] < 100.0
+    assert knn["P@1"] == 50.0  # it knows two labels, as without label texts
+    assert report["data"]["labels"] == 2
+    assert report["data"]["label_texts"]["named"] == 4
+    plain = compare(replace(train, label_texts=None), test, entrants(["knn"], [], {}))
+    assert "label_texts" not in plain["data"]
+    assert plain["entrants"][0]["PSP@1"] == knn["PSP@1"]
+    sentence = "Label texts (4 names) were read by lexical; the others did not."
+    assert label_texts_sentence(report) == sentence
+    assert sentence in comparison_page(report, "t")
+    assert comparison_csv(report).splitlines()[1].startswith("lexical,method,lexical,True,1,")
+
+
+def test_only_methods_that_use_label_texts_can_do_without():
+    with pytest.raises(ParameterError, match="knn never reads label texts"):
+        entrants(["knn:no-labels"], [], {})

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from labelspace._core.sparse import unit_rows
-from labelspace.components.examples import Examples, due_for_fit, restored_counts
+from labelspace.components.examples import (
+    Examples,
+    due_for_fit,
+    restored_counts,
+)
 from labelspace.errors import ModelFormatError
 from support.planted import planted
 
@@ -22,6 +26,17 @@ def test_examples_are_restored_as_they_were_kept():
     assert (again.Y != kept.Y).nnz == 0
     assert kept.state()["examples.X.data"].dtype == np.float16
     assert Examples.restore({}, 3, 2) is None
+
+
+def test_examples_of_an_index_are_those_by_row():
+    X, Y = planted(50)
+    for kept in (Examples(X, Y), Examples(X, Y, X.T.tocsr())):
+        np.testing.assert_array_equal(kept.by_feature().toarray(), X.toarray().T)
+        np.testing.assert_array_equal(kept.rows().toarray(), X.toarray())
+        for chosen in ([], [3], [0, 7, 20, 49], range(50)):
+            got = kept.rows(np.array(chosen, np.int64))
+            np.testing.assert_array_equal(got.toarray(), X[list(chosen)].toarray())
+            assert got.has_canonical_format
 
 
 def test_damaged_examples_are_refused():

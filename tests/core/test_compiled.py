@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import shutil
 import subprocess
@@ -10,9 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core.errors import TypingError
 
 import labelspace
 from labelspace._core import compiled
+from labelspace._core.compiled import loop, loop_part
+from labelspace.runs.progress import COMPILING_EACH_TIME
 
 CODE = """
 import numpy as np
@@ -70,6 +74,45 @@ def test_without_a_folder_to_write_to_a_private_one_is_made(run, package, tmp_pa
     chosen = tmp_path / "chosen"
     assert run(CODE, NUMBA_CACHE_DIR=str(chosen)).returncode == 0
     assert any(chosen.rglob("*.nbi"))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's ways to bind root")
+def test_without_any_folder_loops_are_compiled_in_memory_and_that_is_said(run, package):
+    if run(f"open({str(package / 'x')!r}, 'w')").returncode == 0:
+        pytest.skip("root cannot be bound by permissions here")
+    notice = "from labelspace.runs.progress import compilation_notice\n"
+    notice += "notice = compilation_notice(print)\nnotice.__enter__()\n"
+    done = run(notice + CODE, NUMBA_CACHE_DIR=str(package / "none"))
+    said, result = done.stdout.splitlines()
+    assert said == COMPILING_EACH_TIME
+    assert result == "[0.6000000238418579, 0.800000011920929]", done.stderr
+
+
+def test_the_garbage_collector_runs_again_after_compilation():
+    def fails(number):
+        return number + "text"
+
+    assert gc.isenabled()
+    assert loop(lambda number: number)(2) == 2
+    with pytest.raises(TypingError):
+        loop(fails)(2)
+    assert gc.isenabled()
+
+
+def test_a_part_of_a_loop_runs_in_python_and_in_loops():
+    assert twice(2) == 4
+    assert four_times(2) == 8
+    assert four_times.signatures
+
+
+@loop_part
+def twice(number):
+    return 2 * number
+
+
+@loop
+def four_times(number):
+    return 2 * twice(number)
 
 
 def test_where_there_is_a_folder_nothing_is_set():

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from labelspace._core.work import listening
 from labelspace.errors import (
     InputError,
     MissingExtraError,
@@ -63,21 +64,107 @@ def expected(place, texts, first=False):
 
 def test_rows_are_those_of_the_padded_model(tmp_path):
     place = write_encoder(tmp_path / "e")
-    rows = SentenceVectors(source=place).fit_transform(TEXTS)
+    rows = SentenceVectors(source=place, precision="float32").fit_transform(TEXTS)
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows.toarray(), expected(place, TEXTS), atol=2e-3)
+    quick = SentenceVectors(source=place).fit_transform(TEXTS)
+    np.testing.assert_allclose(quick.toarray(), expected(place, TEXTS), atol=2e-2)
+    assert (quick != rows).nnz > 0
 
 
 def test_the_first_token_where_the_directory_sets_it(tmp_path):
     place = write_encoder(tmp_path / "e", "pooling_mode_cls_token")
-    rows = SentenceVectors(source=place).fit_transform(TEXTS).toarray()
+    features = SentenceVectors(source=place, precision="float32")
+    rows = features.fit_transform(TEXTS).toarray()
     np.testing.assert_allclose(rows, expected(place, TEXTS, first=True), atol=2e-3)
 
 
 def test_long_texts_are_cut_where_the_directory_sets_it(tmp_path):
-    features = SentenceVectors(source=write_encoder(tmp_path / "e", max_tokens=4)).fit([])
+    place = write_encoder(tmp_path / "e", max_tokens=4)
+    features = SentenceVectors(source=place).fit([])
     whole, cut = features.transform(["the cat sat ran dog", "the cat"]).toarray()
-    np.testing.assert_allclose(whole, cut, atol=1e-6)
+    np.testing.assert_array_equal(whole, cut)
+
+
+def test_long_texts_are_cut_at_max_tokens_if_that_is_lower(tmp_path):
+    place = write_encoder(tmp_path / "e", max_tokens=6)
+    features = SentenceVectors(source=place, max_tokens=5).fit([])
+    long, cut, shorter = features.transform(
+        ["the cat sat ran dog", "the cat sat", "the cat"]
+    ).toarray()
+    np.testing.assert_array_equal(long, cut)
+    assert np.abs(cut - shorter).max() > 1e-3
+    assert features.state()[0]["encoder"]["max_tokens"] == 5
+    assert SentenceVectors(source=place).fit([]).state()[0]["encoder"]["max_tokens"] == 6
+
+
+@pytest.mark.parametrize("pooling", ["pooling_mode_mean_tokens", "pooling_mode_cls_token"])
+def test_a_text_has_the_same_bits_alone_and_in_a_batch(tmp_path, pooling):
+    features = SentenceVectors(source=write_encoder(tmp_path / "e", pooling)).fit([])
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS[4:], size)) for size in rng.integers(0, 30, 120)]
+    together = features.transform(texts)
+    for row, text in enumerate(texts):
+        assert (features.transform([text]) != together[row]).nnz == 0
+
+
+TINY = {
+    "albert": {"embedding_size": 8, "num_hidden_groups": 1},
+    "bert": {},
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "distilbert": {"dim": 16, "hidden_dim": 24, "n_heads": 2, "n_layers": 2},
+    "electra": {"embedding_size": 8},
+    "modernbert": {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")},
+    "mpnet": {},
+    "xlm-roberta": {"pad_token_id": 0},
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # DeBERTa's
+@pytest.mark.parametrize("kind", sorted(TINY))
+def test_vectors_of_every_kind_of_encoder_are_close_to_those_in_floats(tmp_path, kind):
+    place = write_encoder(tmp_path / "e")
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=24, max_position_embeddings=40, **TINY[kind],
+    )  # fmt: skip
+    transformers.AutoModel.from_config(config).save_pretrained(place)
+    exact = SentenceVectors(source=place, precision="float32").fit_transform(TEXTS).toarray()
+    found = SentenceVectors(source=place).fit_transform(TEXTS).toarray()
+    np.testing.assert_allclose(found, exact, atol=3e-2)
+    assert (found != exact).any()
+
+
+def test_a_model_saved_before_there_was_a_choice_computes_in_floats(tmp_path):
+    place = write_encoder(tmp_path / "e")
+    features = SentenceVectors(source=place, precision="float32").fit(TEXTS)
+    params, arrays = features.state()
+    old = {"parameters": {"source": place}, "encoder": dict(params["encoder"])}
+    del old["encoder"]["precision"]
+    back = SentenceVectors.from_state(old, arrays)
+    assert back.precision == "float32"
+    assert (back.transform(TEXTS) != features.transform(TEXTS)).nnz == 0
+
+
+def test_the_progress_of_a_file_is_reported_and_its_vectors_are_cached(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELSPACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("LABELSPACE_CACHE_BYTES", raising=False)
+    features = SentenceVectors(source=write_encoder(tmp_path / "e")).fit([])
+    texts, heard = TEXTS * 410, []
+    with listening(lambda *work: heard.append(work)):
+        features.transform(TEXTS)
+        assert heard == []
+        first = features.transform(texts)
+        assert heard[-1] == ("encoding texts", heard[-1][2], heard[-1][2])
+        assert [done for _, done, _ in heard] == sorted({done for _, done, _ in heard})
+        del heard[:]
+        again = SentenceVectors.from_state(*features.state()).transform(texts)
+        assert heard == []
+        assert (again != first).nnz == 0
+        SentenceVectors(source=features.source, precision="float32").fit([]).transform(texts)
+        assert heard != []
 
 
 def test_the_state_alone_is_enough(tmp_path, monkeypatch):
@@ -93,14 +180,18 @@ def test_the_state_alone_is_enough(tmp_path, monkeypatch):
     assert back.n_features == 16
     assert back._identity() == features._identity()
     monkeypatch.setattr("labelspace.features.sentences._TOKENS_AT_A_TIME", 5)
-    np.testing.assert_allclose(
-        back.transform(TEXTS * 3).toarray()[:5], features.transform(TEXTS).toarray(), atol=1e-6
+    np.testing.assert_array_equal(
+        back.transform(TEXTS * 3).toarray()[:5], features.transform(TEXTS).toarray()
     )
 
 
 def test_what_is_wrong_is_said(tmp_path, monkeypatch):
     with pytest.raises(ParameterError, match="source"):
         SentenceVectors(source="")
+    with pytest.raises(ParameterError, match="max_tokens"):
+        SentenceVectors(source="x", max_tokens=0)
+    with pytest.raises(ParameterError, match="precision"):
+        SentenceVectors(source="x", precision="int4")
     with pytest.raises(NotFittedError):
         SentenceVectors(source="x").transform(TEXTS)
     with pytest.raises(InputError, match=r"no config\.json"):

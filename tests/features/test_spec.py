@@ -73,6 +73,9 @@ def test_one_name_makes_one_kind():
     assert isinstance(make_features("static"), StaticVectors)
     assert isinstance(make_features("word2vec"), WordVectors)
     assert make_features("sentences:some/dir").source == "some/dir"
+    assert make_features("sentences:some/dir").max_tokens is None
+    cut = make_features("sentences:64:some/dir:5")
+    assert (cut.source, cut.max_tokens) == ("some/dir:5", 64)
     runs = make_features("chars").fit(["tea pot", "teapot"]).feature_names()
     assert " te" in runs
     assert "tea" in runs

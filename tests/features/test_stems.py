@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from labelspace.features.stems import Stemmer, fold, split_compound
+from labelspace.features.stems import Parts, Stemmer, fold, split_compound
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,15 @@ def test_a_language_without_rules_is_ignored():
 
 def test_compounds_are_split_into_known_stems():
     stem = Stemmer(["de"])
-    known = {"wasserstoff", "speicherung", "markt", "arbeit"}
+    known = Parts(["wasserstoff", "speicherung", "markt", "arbeit"])
     assert split_compound("wasserstoffspeicherung", known, stem) == ("wasserstoff", "speicherung")
     assert split_compound("arbeitsmarkt", known, stem) == ("arbeit", "markt")
     assert split_compound("wasserstoffauto", known, stem) == ()
     assert split_compound("markt", known, stem) == ()
+
+
+def test_a_part_that_ends_in_ies_is_found_by_its_stem():
+    stem, known = Stemmer(["en", "de"]), Parts(["market", "copy", "battery", "x1yz"])
+    assert split_compound("marketcopies", known, stem) == ("market", "copy")
+    assert split_compound("batteriesmarket", known, stem) == ("battery", "market")
+    assert "x1yz" not in known

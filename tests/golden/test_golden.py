@@ -37,6 +37,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "hierarchicalxc hard": ("hierarchicalxc", {"tree": "complete", "search": "hard"}),
     "hyperbolic": ("hyperbolic", {"dim": 8, "epochs": 3, "batch_size": 32, "neighbours": 5}),
     "knn": ("knn", {"neighbours": 5}),
+    "labeltext": ("labeltext", {}),
     "linear": ("linear", {}),
     "linear hard": ("linear", {"negatives": "hard", "shortlist": 6}),
     "most-common": ("most-common", {}),

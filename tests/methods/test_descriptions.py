@@ -34,11 +34,11 @@ def test_capabilities_are_declared_where_they_are_implemented(name):
 
 
 def test_methods_with_a_capability_are_those_installed(monkeypatch):
-    assert methods_with("explain") == "fusion, glas, lexical, linear"
+    assert methods_with("explain") == "fusion, glas, labeltext, lexical, linear"
     assert methods_with("map") == "dxml, fusion, glas, hyperbolic"
     assert methods_with("neighbours") == "dxml, fusion, knn"
     monkeypatch.setattr(descriptions, "find_spec", lambda _: None)
-    assert methods_with("explain") == "fusion, lexical, linear"
+    assert methods_with("explain") == "fusion, labeltext, lexical, linear"
 
 
 def test_the_extras_are_what_the_modules_import():

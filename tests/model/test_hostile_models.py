@@ -20,6 +20,7 @@ from labelspace.model.training import train
 TEXTS = [f"red apple number{i % 7} pie kind{i % 5} of{i % 4}" for i in range(80)]
 METHODS = {
     "knn": {},
+    "labeltext": {},
     "linear": {"negatives": "hard", "shortlist": 4},
     "hierarchicalxc": {},
     "dxml": {"epochs": 2},

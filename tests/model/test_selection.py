@@ -114,6 +114,16 @@ def test_ancestors_come_before_their_descendants(tree):
     assert closed.scores[1, :2].tolist() == [0.5, 0.5]
 
 
+def test_ancestors_keep_an_order_that_is_not_by_score(tree):
+    at = {name: number for number, name in enumerate(tree.label_names)}
+    ranking = Ranking(
+        np.array([[at["l9"], at["l2"], at["l4"]]]), np.array([[0.1, 0.4, 0.7]], np.float32)
+    )
+    closed = Selection(tree, ancestors=True).closed(ranking)
+    assert ids(closed, tree.label_names) == [["l9", "l0", "l5", "l1", "l2", "l4"]]
+    assert closed.scores[0].tolist() == pytest.approx([0.1, 0.7, 0.4, 0.4, 0.4, 0.7])
+
+
 def test_no_label_is_without_its_ancestors_at_any_threshold(tree):
     parents = {}
     for child, parent in TREE:

@@ -11,6 +11,7 @@ import types
 import numba
 
 import labelspace as ls
+from labelspace._core.work import report_work
 from labelspace.runs.progress import (
     COMPILING,
     ProgressLines,
@@ -59,6 +60,10 @@ def test_lines_come_now_and_then_with_the_latest_state():
 def test_without_a_terminal_progress_is_lines(capsys):
     with progress_bar() as display:
         assert isinstance(display, ProgressLines)
+        report_work("encoding texts", 1, 4)
+        assert display.line().endswith(": encoding texts, 25 percent")
+    report_work("encoding texts", 2, 4)  # nobody listens any more
+    assert display.line().endswith("25 percent")
     assert capsys.readouterr().err == ""
 
 

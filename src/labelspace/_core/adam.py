@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labelspace._core.compiled import loop_part
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in the paper
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@loop_part(fastmath={"contract"})
 def adam_update(weight, gradient, moment1, moment2, decay, rate, step):  # type: ignore[no-untyped-def]
     """Update weights and moments in place; `step` counts the updates, this one included.
 

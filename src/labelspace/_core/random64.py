@@ -7,12 +7,13 @@ its key from a seed and the number of a row gives the same result for any number
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labelspace._core.compiled import loop
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: the step of a stream
 
 
-@njit(cache=True, nogil=True, inline="always")
+@loop(inline="always")
 def mix(state):  # type: ignore[no-untyped-def]
     """Return 64 bits that look random and are unrelated for neighbouring states."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -169,6 +169,26 @@ def with_rows(matrix: csr_matrix, rows: np.ndarray, found: csr_matrix, n_rows: i
     return csr_matrix((data, indices, indptr), shape=(n_rows, matrix.shape[1]), copy=False)
 
 
+def with_values(matrix: csr_matrix, values: np.ndarray) -> csr_matrix:
+    """Return a matrix with other values in the same places; the places are shared."""
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
+
+
+def rows_with(matrix: csr_matrix, columns: np.ndarray) -> np.ndarray:
+    """Return the rows that have a stored value in one of the columns, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows_with(csr_matrix(np.eye(4)), np.array([1, 3]))
+    array([1, 3])
+    """
+    wanted = np.zeros(matrix.shape[1] + 1, np.bool_)
+    wanted[columns] = True
+    found = np.concatenate([[0], wanted[matrix.indices].cumsum()])
+    return np.flatnonzero(found[matrix.indptr[1:]] > found[matrix.indptr[:-1]])
+
+
 def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
     """Return a CSR matrix as flat arrays, for a method's state."""
     return {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labelspace._core.compiled import loop, loop_part
 
 _SHORTEST = np.float32(1e-12)  # length below which a dense row counts as zeros
 
 
-@njit(cache=True, nogil=True)
+@loop
 def scale_rows(indptr, data, scaled):  # type: ignore[no-untyped-def]
     """Divide each row's data by its length; rows of zeros stay. `scaled` may be `data` itself."""
     for row in range(len(indptr) - 1):
@@ -20,7 +21,7 @@ def scale_rows(indptr, data, scaled):  # type: ignore[no-untyped-def]
             scaled[cell] = data[cell] * scale
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop(fastmath={"reassoc", "contract"})
 def scale_dense_rows(rows, scaled):  # type: ignore[no-untyped-def]
     """Divide each row of an array by its length; rows of zeros stay."""
     for row in range(len(rows)):
@@ -32,7 +33,7 @@ def scale_dense_rows(rows, scaled):  # type: ignore[no-untyped-def]
             scaled[row, j] = factor * rows[row, j]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def all_inside(indptr, indices, n_values, n_rows, n_columns):  # type: ignore[no-untyped-def]
     """Return whether the index arrays of a CSR matrix stay within its values and its shape."""
     if len(indptr) != n_rows + 1 or indptr[0] != 0:
@@ -48,7 +49,7 @@ def all_inside(indptr, indices, n_values, n_rows, n_columns):  # type: ignore[no
     return inside
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def inverse_length(data, start, stop):  # type: ignore[no-untyped-def]
     """Return 1 / |row| of a row's values data[start:stop], 1 for zeros: `unit_rows` in a loop."""
     square = np.float32(0.0)
@@ -57,7 +58,7 @@ def inverse_length(data, start, stop):  # type: ignore[no-untyped-def]
     return np.float32(1.0) / np.sqrt(square) if square > 0.0 else np.float32(1.0)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def count_columns(indptr, indices, start, stop, found):  # type: ignore[no-untyped-def]
     """Write the offsets of a matrix of the columns from `start` to below `stop`."""
     for row in range(len(indptr) - 1):
@@ -67,7 +68,7 @@ def count_columns(indptr, indices, start, stop, found):  # type: ignore[no-untyp
         found[row + 1] = found[row] + count
 
 
-@njit(cache=True, nogil=True)
+@loop
 def copy_columns(  # type: ignore[no-untyped-def]
     indptr, indices, data, start, stop, own_indptr, own_indices, own_data
 ):
@@ -80,7 +81,7 @@ def copy_columns(  # type: ignore[no-untyped-def]
                 place += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def join_rows(  # type: ignore[no-untyped-def]
     indptr, indices, data, more_indptr, more_indices, more_data, width, own_indptr, own_indices,
     own_data,

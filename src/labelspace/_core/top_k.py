@@ -6,10 +6,10 @@ and `pop`.
 
 from __future__ import annotations
 
-from numba import njit
+from labelspace._core.compiled import loop_part
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def keep_best(value, item, best_values, best_items, filled):  # type: ignore[no-untyped-def]
     """Insert into a short descending list; on equal values the smaller item goes first.
 
@@ -37,7 +37,7 @@ def keep_best(value, item, best_values, best_items, filled):  # type: ignore[no-
     return filled
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def push(value, item, values, items, size):  # type: ignore[no-untyped-def]
     """Insert into a heap whose root is the largest value; return its new size."""
     place = size
@@ -49,7 +49,7 @@ def push(value, item, values, items, size):  # type: ignore[no-untyped-def]
     return size + 1
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def pop(values, items, size):  # type: ignore[no-untyped-def]
     """Remove the root of a heap whose root is the largest value; return its new size."""
     size -= 1

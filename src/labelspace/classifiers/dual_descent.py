@@ -18,6 +18,8 @@ from scipy.sparse import csr_matrix
 from labelspace._core.sparse import rows_of
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent_loops import Examples, Scratch, Settings, solve_block
+from labelspace.classifiers.lane_loops import LaneScratch, solve_lanes
+from labelspace.classifiers.lanes import LANES
 from labelspace.errors import CheckpointError, InputError
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 Loss = Literal["squared_hinge", "logistic"]
 
-_TASKS_AT_A_TIME = 16  # per block: few enough to divide among threads
+_TASKS_AT_A_TIME = LANES  # per block: few enough to divide among threads
 
 
 class Tasks(NamedTuple):
@@ -123,16 +125,23 @@ def solve(
     all_rows = _fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
     settings = Settings(float(C), float(tolerance), passes, float(prune), seed)
     logistic = True if loss == "logistic" else None
+    in_lanes = against_all and logistic is None
+    # Labels of similar frequency need about as many passes: lanes of a block are done together.
+    by_size = _fixed(np.argsort(-np.diff(indptr), kind="stable"), np.int64)
 
-    def block(start: int, stop: int, scratch: Scratch) -> tuple[np.ndarray, ...]:
+    def block(start: int, stop: int, scratch: Any) -> tuple[np.ndarray, ...]:
         kept = None if blocks is None else blocks.take(start)
         parts: tuple[np.ndarray, ...]
         if kept is not None:
             parts = _checked(kept, stop - start, X.shape[1] + 1)
         else:
-            parts = solve_block(
-                *(examples, indptr, rows, positive, all_rows, start, stop),
-                *(settings, logistic, scratch),
+            parts = (
+                solve_lanes(examples, indptr, rows, by_size, start, stop, settings, scratch)
+                if in_lanes
+                else solve_block(
+                    *(examples, indptr, rows, positive, all_rows, start, stop),
+                    *(settings, logistic, scratch),
+                )
             )
             if blocks is not None:
                 blocks.put(start, parts)
@@ -141,10 +150,11 @@ def solve(
         return parts
 
     longest = X.shape[0] if against_all else int(np.diff(indptr).max(initial=0))
-    weights = _over_tasks(block, len(tasks), X.shape[1] + 1, longest)
+    fresh = LaneScratch.fresh if in_lanes else Scratch.fresh
+    weights = _over_tasks(block, len(tasks), X.shape[1] + 1, lambda size: fresh(size, longest))
     if blocks is not None:
         blocks.close()
-    return weights
+    return weights[np.argsort(by_size)] if in_lanes else weights
 
 
 def _examples(X: csr_matrix) -> Examples:
@@ -178,17 +188,17 @@ def _checked(block: tuple[np.ndarray, ...], n_tasks: int, n_weights: int) -> tup
 
 
 def _over_tasks(
-    block: Callable[[int, int, Scratch], tuple[np.ndarray, ...]],
+    block: Callable[[int, int, Any], tuple[np.ndarray, ...]],
     n_tasks: int,
     n_weights: int,
-    longest: int,
+    fresh: Callable[[int], Scratch | LaneScratch],
 ) -> csr_matrix:
     """Solve blocks of tasks on all cores and concatenate their weights in order."""
     own = threading.local()
 
     def work(start: int, stop: int) -> None:
         if not hasattr(own, "scratch"):
-            own.scratch = Scratch.fresh(n_weights, longest)
+            own.scratch = fresh(n_weights)
         done[start] = block(start, stop, own.scratch)
 
     done: dict[int, tuple[np.ndarray, ...]] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.random64 import GOLDEN
 
 _NO_STEP = 1e-12  # projected gradients below this move nothing
@@ -52,7 +52,7 @@ class Scratch(NamedTuple):
         )
 
 
-@njit(cache=True, nogil=True)
+@loop
 def solve_block(  # type: ignore[no-untyped-def]
     examples, indptr, rows, positive, all_rows, start, stop, settings, logistic, scratch
 ):
@@ -64,7 +64,7 @@ def solve_block(  # type: ignore[no-untyped-def]
     """
     counts = np.zeros(stop - start, np.int64)
     indices, data = np.empty(1024, np.int32), np.empty(1024, np.float32)
-    filled, sign = 0, scratch.sign
+    filled, sign = np.int64(0), scratch.sign  # a literal 0 would be a second type to compile
     for task in range(start, stop):
         first, last = indptr[task], indptr[task + 1]
         own = rows[first:last]
@@ -79,13 +79,13 @@ def solve_block(  # type: ignore[no-untyped-def]
                 sign[cell - first] = 1 if positive[cell] else -1
         _descend(examples, own, task, settings, logistic, scratch)
         kept = _take_weights(examples, own, settings.prune, scratch)
-        indices = _append(indices, filled, scratch.features, kept)
-        data = _append(data, filled, scratch.values, kept)
+        indices = append(indices, filled, scratch.features, kept)
+        data = append(data, filled, scratch.values, kept)
         counts[task - start], filled = kept, filled + kept
     return counts, indices[:filled].copy(), data[:filled].copy()
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _descend(examples, rows, task, settings, logistic, scratch):  # type: ignore[no-untyped-def]
     # A stream of its own for each task: threads and other tasks do not change it.
     random = np.uint64(settings.seed) * GOLDEN + np.uint64(task + 1)
@@ -96,7 +96,7 @@ def _descend(examples, rows, task, settings, logistic, scratch):  # type: ignore
         _squared_hinge(examples, rows, settings, scratch, random)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _squared_hinge(examples, rows, settings, scratch, random):  # type: ignore[no-untyped-def]
     """Minimise the dual 1/2 a'Qa + sum_i a_i^2 / (4 C) - sum_i a_i over a >= 0.
 
@@ -111,7 +111,7 @@ def _squared_hinge(examples, rows, settings, scratch, random):  # type: ignore[n
     active, limit = n, np.inf
     for _ in range(settings.passes):
         highest, lowest = -np.inf, np.inf
-        random = _shuffle(order, active, random)
+        random = shuffle(order, active, random)
         place = 0
         while place < active:
             i = order[place]
@@ -135,7 +135,7 @@ def _squared_hinge(examples, rows, settings, scratch, random):  # type: ignore[n
             limit = highest if highest > 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _logistic(examples, rows, settings, scratch, random):  # type: ignore[no-untyped-def]
     """Minimise the dual 1/2 a'Qa + sum_i a_i log a_i + (C - a_i) log(C - a_i) over 0 < a_i < C.
 
@@ -153,7 +153,7 @@ def _logistic(examples, rows, settings, scratch, random):  # type: ignore[no-unt
     precision, finest = 1e-2, min(1e-8, settings.tolerance)
     for round in range(settings.passes):
         largest, n_steps = 0.0, 0
-        random = _shuffle(order, n, random)
+        random = shuffle(order, n, random)
         for place in range(n):
             i = order[place]
             row, old = rows[i], alpha[i]
@@ -174,7 +174,7 @@ def _logistic(examples, rows, settings, scratch, random):  # type: ignore[no-unt
             precision = max(finest, 0.1 * precision)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _newton(a, b, cost, old, precision):  # type: ignore[no-untyped-def]
     """Solve a (z - old) + b + log(z / (cost - z)) = 0: z, |the value at first|, steps taken."""
     z = 0.1 * old if cost - old < 0.5 * cost else old
@@ -188,7 +188,7 @@ def _newton(a, b, cost, old, precision):  # type: ignore[no-untyped-def]
     return z if steps else old, first, steps
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _product(examples, row, w):  # type: ignore[no-untyped-def]
     """Return <w, x> and the bias, by four sums that do not depend on one another."""
     indices, data = examples.indices, examples.data
@@ -206,7 +206,7 @@ def _product(examples, row, w):  # type: ignore[no-untyped-def]
     return (a + b) + (c + d) + np.float64(w[len(w) - 1])
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _add(examples, row, amount, w):  # type: ignore[no-untyped-def]
     step = np.float32(amount)
     for cell in range(examples.indptr[row], examples.indptr[row + 1]):
@@ -214,11 +214,11 @@ def _add(examples, row, amount, w):  # type: ignore[no-untyped-def]
     w[len(w) - 1] += step
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _take_weights(examples, rows, prune, scratch):  # type: ignore[no-untyped-def]
     """Move the weights that are kept into features and values, zero all; return the count."""
     w, features, values = scratch.weights, scratch.features, scratch.values
-    bias, kept, cells = len(w) - 1, 0, 0
+    bias, kept, cells = len(w) - 1, np.int64(0), 0
     for row in rows:
         cells += examples.indptr[row + 1] - examples.indptr[row]
     if cells >= bias:
@@ -227,11 +227,11 @@ def _take_weights(examples, rows, prune, scratch):  # type: ignore[no-untyped-de
     else:
         for row in rows:
             for cell in range(examples.indptr[row], examples.indptr[row + 1]):
-                kept = _take(examples.indices[cell], w, prune, features, values, kept)
+                kept = _take(np.int64(examples.indices[cell]), w, prune, features, values, kept)
     return _take(bias, w, 0.0, features, values, kept)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _take(feature, w, prune, features, values, kept):  # type: ignore[no-untyped-def]
     value = w[feature]
     w[feature] = 0.0
@@ -241,8 +241,8 @@ def _take(feature, w, prune, features, values, kept):  # type: ignore[no-untyped
     return kept + 1
 
 
-@njit(cache=True, nogil=True)
-def _append(pieces, filled, piece, count):  # type: ignore[no-untyped-def]
+@loop_part
+def append(pieces, filled, piece, count):  # type: ignore[no-untyped-def]
     """Return `pieces`, made longer if need be, with `count` values of `piece` from `filled` on."""
     if filled + count > len(pieces):
         longer = np.empty(2 * (filled + count), pieces.dtype)
@@ -254,8 +254,8 @@ def _append(pieces, filled, piece, count):  # type: ignore[no-untyped-def]
     return pieces
 
 
-@njit(cache=True, nogil=True)
-def _shuffle(order, n, random):  # type: ignore[no-untyped-def]
+@loop_part
+def shuffle(order, n, random):  # type: ignore[no-untyped-def]
     for i in range(n - 1, 0, -1):
         random = _next(random)
         j = (random >> np.uint64(32)) * np.uint64(i + 1) >> np.uint64(32)
@@ -263,7 +263,7 @@ def _shuffle(order, n, random):  # type: ignore[no-untyped-def]
     return random
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _next(random):  # type: ignore[no-untyped-def]
     random ^= random << np.uint64(13)
     random ^= random >> np.uint64(7)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import OFFSETS, are_numbers, expect
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import pack_csr, rows_of, unpack_csr, with_rows
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.sparse_scores import best
@@ -74,19 +74,19 @@ class Shortlister:
         """
         return cls(label_weights(X, Y).T.tocsr(), _offsets(Y))
 
-    def updated(self, X: csr_matrix, Y: csr_matrix, labels: np.ndarray) -> Self:
+    def updated(self, Y: csr_matrix, labels: np.ndarray, found: csr_matrix) -> Self:
         """Return the shortlister for more examples and labels.
 
         Parameters
         ----------
-        X, Y : csr_matrix
-            All examples, those of `fit` too; new labels are the last columns of Y.
+        Y : csr_matrix
+            Labels of all examples, those of `fit` too; new labels are the last columns.
         labels : ndarray
-            The labels whose weights are estimated again, sorted; offsets of all labels are.
+            The labels whose weights are replaced, sorted; offsets of all labels are.
+        found : csr_matrix of shape (len(labels), features)
+            Their `label_weights`.
         """
-        weights = with_rows(
-            self.postings.T.tocsr(), labels, label_weights(X, Y[:, labels]), Y.shape[1]
-        )
+        weights = with_rows(self.postings.T.tocsr(), labels, found, Y.shape[1])
         return type(self)(weights.T.tocsr(), _offsets(Y))
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -120,11 +120,17 @@ class Shortlister:
         return cls(postings, offsets)
 
 
-def label_weights(X: csr_matrix, Y: csr_matrix) -> csr_matrix:
-    """Return log(1 + k p(f | l) / p(f)) of each label, (labels, features)."""
+def label_weights(X: csr_matrix, Y: csr_matrix, mass: np.ndarray | None = None) -> csr_matrix:
+    """Return log(1 + k p(f | l) / p(f)) of each label, (labels, features).
+
+    `mass` has the sum of each feature over all examples, where X has some of them alone.
+    """
     by_label, positive = Y.T.tocsr(), abs(X)
-    mass = np.asarray(positive.sum(axis=0), np.float64).ravel()
+    if mass is None:
+        mass = np.asarray(positive.sum(axis=0), np.float64).ravel()
     background = mass / max(mass.sum(), 1e-12)
+    if Y.shape[1] == 0:
+        return csr_matrix((0, X.shape[1]), dtype=np.float32)
     blocks = [
         _informative_weights(by_label[start : start + _LABELS_AT_A_TIME] @ positive, background)
         for start in range(0, Y.shape[1], _LABELS_AT_A_TIME)
@@ -132,7 +138,9 @@ def label_weights(X: csr_matrix, Y: csr_matrix) -> csr_matrix:
     return csr_matrix(vstack(blocks, format="csr", dtype=np.float32))
 
 
-def likeliest_examples(X: csr_matrix, Y: csr_matrix, labels: np.ndarray, k: int) -> csr_matrix:
+def likeliest_examples(
+    by_feature: csr_matrix, Y: csr_matrix, labels: np.ndarray, weights: csr_matrix, k: int
+) -> csr_matrix:
     """Return examples on whose shortlists of length k the labels are, without making the lists.
 
     Of each label so many examples of the largest s_l(x) are taken as lists that it is on, by its
@@ -140,10 +148,13 @@ def likeliest_examples(X: csr_matrix, Y: csr_matrix, labels: np.ndarray, k: int)
 
     Parameters
     ----------
-    X, Y : csr_matrix
-        All examples.
+    by_feature : csr_matrix of shape (features, examples)
+        All examples, of values that are not negative.
+    Y : csr_matrix of shape (examples, labels)
     labels : ndarray
         The labels to find examples of.
+    weights : csr_matrix of shape (len(labels), features)
+        Their `label_weights`.
     k : int
 
     Returns
@@ -154,8 +165,6 @@ def likeliest_examples(X: csr_matrix, Y: csr_matrix, labels: np.ndarray, k: int)
     share = np.bincount(Y.indices, minlength=Y.shape[1]) ** _LIST_POWER
     lists = k * Y.shape[0] * share[labels] / max(share.sum(), 1e-12)
     lists = np.minimum(np.ceil(lists), Y.shape[0]).astype(np.int64)
-    weights = label_weights(X, Y[:, labels])
-    by_feature = abs(X).T.tocsr()
     found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def block(start: int, stop: int) -> None:
@@ -183,7 +192,7 @@ def _offsets(Y: csr_matrix) -> np.ndarray:
     return np.asarray(offsets, np.float32)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _most_likely(  # type: ignore[no-untyped-def]
     w_indptr, w_indices, w_data, p_indptr, p_indices, p_data, n_examples, lists
 ):

@@ -2,16 +2,16 @@
 
 Examples are scaled to length 1 in the loop. `best` scores all labels, through lists of labels by
 feature, or an array where a good part of all weights is not zero. `scores_of` scores short lists of
-candidates: the weights of a candidate are multiplied by the example as a dense vector, or, where
-weights are many or examples few, the features of the example are looked up in the weights.
+candidates: the weights of a candidate are multiplied by the example as a dense vector, or, with few
+examples, merged with its features; where weights are many, the features are looked up in them.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
@@ -89,14 +89,15 @@ def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.
     return scores
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _best(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, offsets, labels, scores
 ):
     """Score all labels by lists of labels per feature."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
-        totals[:] = offsets
+        for label in range(len(totals)):  # a copied slice takes seconds to compile
+            totals[label] = offsets[label]
         scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
             feature, value = x_indices[cell], scale * x_data[cell]
@@ -105,14 +106,15 @@ def _best(  # type: ignore[no-untyped-def]
         _keep_finite(totals, labels[row], scores[row])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _best_of_array(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, weights, offsets, labels, scores
 ):
     """Score all labels by an array of weights."""
     totals = np.empty(len(offsets), np.float32)
     for row in range(len(labels)):
-        totals[:] = offsets
+        for label in range(len(totals)):  # a copied slice takes seconds to compile
+            totals[label] = offsets[label]
         scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
         for cell in range(x_indptr[row], x_indptr[row + 1]):
             own, value = weights[x_indices[cell]], scale * x_data[cell]
@@ -121,16 +123,16 @@ def _best_of_array(  # type: ignore[no-untyped-def]
         _keep_finite(totals, labels[row], scores[row])
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _keep_finite(totals, labels, scores):  # type: ignore[no-untyped-def]
     """Keep the best labels whose score is not -inf."""
-    filled = 0
+    filled = np.int64(0)
     for label in range(len(totals)):
         if totals[label] > -np.inf:
             filled = keep_best(totals[label], label, scores, labels, filled)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _scores_of(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, width, candidates, scores
 ):
@@ -155,11 +157,19 @@ def _scores_of(  # type: ignore[no-untyped-def]
                 for cell in range(start, stop):
                     total += x[indices[cell]] * data[cell]
             else:
+                short, at = stop - start <= _MANY * (last - first), start
                 for cell in range(first, last):
-                    at = _lookup(indices, start, stop, x_indices[cell])
-                    if at >= 0:
+                    if short:
+                        while at < stop and indices[at] < x_indices[cell]:
+                            at += 1
+                    else:
+                        at = _lookup(indices, at, stop, x_indices[cell])
+                    if at == stop:
+                        break
+                    if indices[at] == x_indices[cell]:
                         total += scale * x_data[cell] * data[at]
-                if indices[stop - 1] == width - 1:  # last, as above, for the same bits
+                # Last, as above, for the same bits.
+                if stop > start and indices[stop - 1] == width - 1:
                     total += data[stop - 1]
             scores[row, place] = total
         if dense:
@@ -167,9 +177,9 @@ def _scores_of(  # type: ignore[no-untyped-def]
                 x[x_indices[cell]] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _lookup(indices, start, stop, wanted):  # type: ignore[no-untyped-def]
-    """Return the position of a value in the sorted indices[start:stop], or -1."""
+    """Return the position of the first of the sorted indices[start:stop] that is not smaller."""
     low, high = start, stop
     while low < high:
         middle = (low + high) // 2
@@ -177,4 +187,4 @@ def _lookup(indices, start, stop, wanted):  # type: ignore[no-untyped-def]
             low = middle + 1
         else:
             high = middle
-    return low if low < stop and indices[low] == wanted else -1
+    return low

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.compiled import loop
 from labelspace.classifiers.dual_descent import Loss, Tasks, solve
 from labelspace.classifiers.tree_weights import HINGE_SLOPE
 from labelspace.labels.tree import LabelTree
@@ -112,17 +112,30 @@ def solve_edges(
     return weights + _certain(counts, tree, nodes, weights.shape[1], loss)
 
 
-def reached(Y: csr_matrix, tree: LabelTree) -> csr_matrix:
-    """Return the examples that have a label at or below each node, a matrix (nodes, examples)."""
+def reached(Y: csr_matrix, tree: LabelTree, of: np.ndarray | None = None) -> csr_matrix:
+    """Return the examples that have a label at or below each node, a matrix (nodes, examples).
+
+    With `of`, only these nodes have examples.
+    """
+    wanted = np.full(len(tree), of is None)
+    if of is not None:
+        wanted[of] = True
     lengths = np.zeros(Y.shape[0] + 1, np.int64)
     nodes = np.empty(0, np.int32)
-    _climb(Y.indptr, Y.indices, tree.node_of, tree.parent, lengths[1:], nodes)
+    _climb(Y.indptr, Y.indices, tree.node_of, tree.parent, wanted, lengths[1:], nodes)
     indptr = lengths.cumsum()
     nodes = np.empty(int(indptr[-1]), np.int32)
-    _climb(Y.indptr, Y.indices, tree.node_of, tree.parent, lengths[1:], nodes)
+    _climb(Y.indptr, Y.indices, tree.node_of, tree.parent, wanted, lengths[1:], nodes)
     ones = np.ones(len(nodes), np.bool_)
     by_example = csr_matrix((ones, nodes, indptr), shape=(Y.shape[0], len(tree)), copy=False)
     return csr_matrix(by_example.T)
+
+
+def numbers_reached(Y: csr_matrix, tree: LabelTree) -> np.ndarray:
+    """Return the number of examples that have a label at or below each node."""
+    counts = np.zeros(len(tree), np.int64)
+    _count_climbs(Y.indptr, Y.indices, tree.node_of, tree.parent, counts)
+    return counts
 
 
 def edge_tasks(reach: csr_matrix, tree: LabelTree, nodes: np.ndarray) -> Tasks:
@@ -162,9 +175,21 @@ def _certain(
     return csr_matrix(cells, shape=(len(nodes), width))
 
 
-@njit(cache=True, nogil=True)
-def _climb(indptr, indices, node_of, parent, lengths, nodes):  # type: ignore[no-untyped-def]
-    """Write the nodes that each example reaches; only count them if `nodes` is empty."""
+@loop
+def _count_climbs(indptr, indices, node_of, parent, counts):  # type: ignore[no-untyped-def]
+    last = np.full(len(parent), -1, np.int64)  # the last example that reached each node
+    for row in range(len(indptr) - 1):
+        for cell in range(indptr[row], indptr[row + 1]):
+            node = node_of[indices[cell]]
+            while node >= 0 and last[node] != row:
+                last[node] = row
+                counts[node] += 1
+                node = parent[node]
+
+
+@loop
+def _climb(indptr, indices, node_of, parent, wanted, lengths, nodes):  # type: ignore[no-untyped-def]
+    """Write the wanted nodes that each example reaches; only count them if `nodes` is empty."""
     last = np.full(len(parent), -1, np.int64)  # the last example that reached each node
     filled = 0
     for row in range(len(indptr) - 1):
@@ -173,14 +198,15 @@ def _climb(indptr, indices, node_of, parent, lengths, nodes):  # type: ignore[no
             node = node_of[indices[cell]]
             while node >= 0 and last[node] != row:
                 last[node] = row
-                if filled < len(nodes):
-                    nodes[filled] = node
-                filled += 1
+                if wanted[node]:
+                    if filled < len(nodes):
+                        nodes[filled] = node
+                    filled += 1
                 node = parent[node]
         lengths[row] = filled - before
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _fill(reach_indptr, examples, parent, nodes, indptr, rows, positive):  # type: ignore[no-untyped-def]
     """Write the examples of each problem, and whether they are positive."""
     for task in range(len(indptr) - 1):

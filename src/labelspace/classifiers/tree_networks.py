@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.adam import adam_update
 from labelspace._core.checks import all_within, are_numbers, expect
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.tree_edges import reached
@@ -104,7 +104,7 @@ def _fresh(number: np.ndarray, code: int, width: int, rng: np.random.Generator) 
     return Networks(number, hidden, outputs)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def network_margins(x, networks, node, first, width, margins):  # type: ignore[no-untyped-def]
     """Write the margins of the `width` children of a node, from `first` on, to `margins`."""
     hidden = networks.hidden[networks.number[node]]
@@ -112,7 +112,7 @@ def network_margins(x, networks, node, first, width, margins):  # type: ignore[n
     _forward(x, hidden, networks.outputs[first : first + width], active, margins)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop_part(fastmath={"reassoc", "contract"})
 def _forward(x, hidden, outputs, active, margins):  # type: ignore[no-untyped-def]
     """Write the activations of the hidden layer and the margins of the children."""
     indices, data = x
@@ -130,7 +130,7 @@ def _forward(x, hidden, outputs, active, margins):  # type: ignore[no-untyped-de
         margins[n] = total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _train(examples, reach, paths, first_child, nodes, networks, rule):  # type: ignore[no-untyped-def]
     """Train the networks of these nodes, each with an optimiser of its own."""
     for node in nodes:
@@ -157,7 +157,7 @@ def _train(examples, reach, paths, first_child, nodes, networks, rule):  # type:
             _update(outputs, gradients[1], moment1[1], moment2[1], decay, lr, step + 1)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop_part(fastmath={"reassoc", "contract"})
 def _add_gradients(  # type: ignore[no-untyped-def]
     examples, paths, batch, first, hidden, outputs, gradients, hinge
 ):
@@ -187,7 +187,7 @@ def _add_gradients(  # type: ignore[no-untyped-def]
         gradients[0][-1] += back
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _margins_to_errors(margins, path, first, hinge):  # type: ignore[no-untyped-def]
     """Replace margins by the derivative of the loss; `path` are the nodes an example reaches."""
     at = np.searchsorted(path, first)
@@ -201,7 +201,7 @@ def _margins_to_errors(margins, path, first, hinge):  # type: ignore[no-untyped-
             margins[n] = 1.0 / (1.0 + np.exp(-margins[n])) - right
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@loop_part(fastmath={"contract"})
 def _update(weights, gradients, moment1, moment2, decay, lr, step):  # type: ignore[no-untyped-def]
     """Make one step of Adam with weight decay, and set the gradients to zero."""
     for row in range(len(weights)):

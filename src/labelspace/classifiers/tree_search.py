@@ -11,14 +11,20 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop, loop_part
+from labelspace._core.sorting import stable_order
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best, pop, push
 from labelspace.classifiers.tree_networks import Networks, network_margins
-from labelspace.classifiers.tree_weights import HINGE_SLOPE, EdgeWeights, edge_margins
+from labelspace.classifiers.tree_weights import (
+    HINGE_SLOPE,
+    EdgeWeights,
+    FeatureBuckets,
+    edge_margins,
+)
 from labelspace.labels.tree import LabelTree
 
 
@@ -32,6 +38,8 @@ class Classifiers(NamedTuple):
     label : ndarray of shape (n_nodes,)
         Label of each leaf.
     linear : EdgeWeights
+    places : FeatureBuckets
+        Of `linear`.
     networks : Networks
     inner : int
         Number of nodes that have children.
@@ -42,6 +50,7 @@ class Classifiers(NamedTuple):
     first_child: np.ndarray
     label: np.ndarray
     linear: EdgeWeights
+    places: FeatureBuckets
     networks: Networks
     inner: int
     widest: int
@@ -51,7 +60,8 @@ class Classifiers(NamedTuple):
         """Return the classifiers of a tree."""
         widths = np.diff(tree.first_child)
         inner, widest = int(np.count_nonzero(widths)), int(widths.max(initial=0))
-        return cls(tree.first_child, tree.label, linear, networks, inner, widest)
+        places = FeatureBuckets.of(linear)
+        return cls(tree.first_child, tree.label, linear, places, networks, inner, widest)
 
 
 class Search(NamedTuple):
@@ -130,7 +140,7 @@ def averaged(found: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.nda
     return labels, scores
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: ignore[no-untyped-def]
     """Search the tree for each row of a block."""
     edges = np.empty(model.widest, np.float64)
@@ -152,7 +162,7 @@ def _find(indptr, indices, data, model, search, labels, logs, scored):  # type: 
             scored[row] = _hard(x, model, search, edges, nodes, sums, labels[row], logs[row])
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ignore[no-untyped-def]
     """Expand the most likely node until k labels are at least as likely as every node left."""
     k, filled, scored = len(labels), 0, 0
@@ -176,7 +186,7 @@ def _best_first(x, model, search, edges, heap, sums, labels, logs):  # type: ign
     return scored
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-untyped-def]
     """Expand the most likely nodes of each level."""
     nodes, sums, next_nodes, next_sums = frontier
@@ -209,7 +219,7 @@ def _beams(x, model, search, edges, frontier, labels, logs):  # type: ignore[no-
     return scored
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _hard(x, model, search, edges, stack, sums, labels, logs):  # type: ignore[no-untyped-def]
     """Expand every child whose own probability reaches the threshold, as in the paper."""
     limit = np.log(search.threshold)
@@ -233,7 +243,7 @@ def _hard(x, model, search, edges, stack, sums, labels, logs):  # type: ignore[n
     return scored
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-def]
     """Write the log odds of a node's children to `edges`; return their number."""
     first = model.first_child[node]
@@ -241,24 +251,24 @@ def _score_children(x, model, node, hinge, edges):  # type: ignore[no-untyped-de
     if len(model.networks.hidden):
         network_margins(x, model.networks, node, first, width, edges)
     else:
-        edge_margins(x, model.linear, node, first, width, edges)
+        edge_margins(x, model.linear, model.places, node, first, width, edges)
     if hinge:
         for n in range(width):
             edges[n] *= HINGE_SLOPE
     return width
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _log_sigmoid(margin):  # type: ignore[no-untyped-def]
     """Return the logarithm of the sigmoid, which is at most the margin, and at most 0."""
     return -np.log1p(np.exp(-margin)) if margin > -30.0 else margin
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _average(candidates, shares, labels, scores):  # type: ignore[no-untyped-def]
     """Write the labels with the largest sums of `shares`, row by row."""
     for row in range(len(candidates)):
-        order = np.argsort(candidates[row], kind="mergesort")
+        order = stable_order(candidates[row])
         filled, place = 0, 0
         while place < len(order):
             label, score = candidates[row, order[place]], 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from labelspace.cli import options
 from labelspace.cli.output import Figure, print_json, print_message, print_table
 from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
 from labelspace.errors import LabelspaceError, ParameterError
+
+if TYPE_CHECKING:
+    from labelspace.data import Dataset
 
 
 @options.with_columns
@@ -26,7 +29,8 @@ def compare(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Methods; `labelspace methods` lists them. NAME:PRESET for a preset of a method.",
+            help="Methods; `labelspace methods` lists them. NAME:PRESET for a preset of a method, "
+            "NAME:no-labels for one that does not read the label texts.",
         ),
     ] = "fusion,knn",
     peers: Annotated[
@@ -46,6 +50,9 @@ def compare(
         ),
     ] = None,
     features: options.Features = None,
+    labels: options.Labels = None,
+    labels_header: options.LabelsHeader = None,
+    labels_separator: options.LabelsSeparator = None,
     repeat: Annotated[
         int, typer.Option(min=1, help="Number of runs per method, with seeds 0, 1, ...")
     ] = 1,
@@ -85,10 +92,13 @@ def compare(
     training time, time per example in a batch and alone, model size and peak memory; with --repeat,
     means and standard deviations. A paired randomisation test over the test examples shows which
     differences between methods are more than chance. A method that fails does not stop the others.
+    Label texts, given by --labels or found beside the data, are read by methods that use them.
     If the report is written to a file, finished runs are kept when the comparison is stopped;
     repeat the command with --resume for the rest.
 
     Example: labelspace compare --train train.txt --test test.txt --methods knn --peers omikuji
+
+    Example: labelspace compare --train data/ --methods fusion,fusion:no-labels
     """
     from labelspace.comparison import compare as comparison
     from labelspace.comparison.finished_runs import check_state, state_file
@@ -99,6 +109,7 @@ def compare(
     if propensity_from not in ("train", "test"):
         raise ParameterError(f"--propensity-from {propensity_from}: expected train or test")
     constants = options.propensity_constants(propensity)
+    texts = options.label_texts(labels, labels_header, labels_separator)
     chosen = comparison.entrants(
         options.names(methods), options.names(peers), options.settings(set_)
     )
@@ -121,7 +132,10 @@ def compare(
     done: list[dict[str, Any]] = []
     with termination_as_interrupt():
         try:
-            train_data, test_data = read_split(train, test, columns=columns.over())
+            train_data, test_data = read_split(
+                train, test, columns=columns.over(), label_texts=texts
+            )
+            _say_label_texts(train_data)
             report = comparison.compare(
                 train_data,
                 test_data,
@@ -150,6 +164,13 @@ def compare(
         raise LabelspaceError("every method failed")
     if failed:
         print_message(f"warning: {', '.join(failed)} failed; the other figures are not affected")
+
+
+def _say_label_texts(train: Dataset) -> None:
+    """Print where label texts come from: they may have been found beside the data."""
+    texts = train.label_texts
+    if texts is not None:
+        print_message(f"  label texts of {texts.n_named:,} labels: {texts.source or 'given'}")
 
 
 def _report_file(
@@ -192,14 +213,18 @@ def _what_is_kept(kept: Path | None, done: list[dict[str, Any]]) -> str:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    from labelspace.comparison.figures import runs_sentence, without_failures
+    from labelspace.comparison.figures import (
+        label_texts_sentence,
+        runs_sentence,
+        without_failures,
+    )
 
     _print_tables(without_failures(report))
     _print_differences(report)
     failed = [(each["name"], each["error"]) for each in report["entrants"] if "error" in each]
     if failed:
         print_table(("failed", "error"), failed)
-    typer.echo(runs_sentence(report))
+    typer.echo(f"{runs_sentence(report)} {label_texts_sentence(report)}".strip())
 
 
 def _print_tables(entrants: Sequence[Mapping[str, Any]]) -> None:

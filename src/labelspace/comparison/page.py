@@ -11,6 +11,7 @@ from labelspace.comparison.figures import (
     Entrants,
     difference,
     flat_figures,
+    label_texts_sentence,
     leader,
     percent,
     runs_sentence,
@@ -76,7 +77,7 @@ def comparison_page(report: Mapping[str, Any], title: str) -> str:
     entrants = without_failures(report)
     parts = [
         f"<p>{_data_sentence(report['data'])}</p>",
-        f"<p>{_runs_sentence(report)}</p>",
+        f"<p>{_runs_sentence(report)} {escape(label_texts_sentence(report))}</p>",
         _failures(report["entrants"]),
     ]
     if entrants:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numba import njit
 
 from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
+from labelspace._core.compiled import loop, loop_part
 
 _MIN_LEAF, _MAX_LEAF = 5, 40  # least samples of a leaf, of few samples and of many
 _L2 = 1.0
@@ -158,7 +158,7 @@ class BoostedTrees:
         return cls(**own)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def log_odds_of(sample, trees):  # type: ignore[no-untyped-def]
     """Return the log odds of one sample."""
     start, roots, feature, threshold, left, right, value = trees
@@ -171,7 +171,7 @@ def log_odds_of(sample, trees):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _log_odds_of_rows(features, trees, found):  # type: ignore[no-untyped-def]
     for row in range(len(features)):
         found[row] = log_odds_of(features[row], trees)

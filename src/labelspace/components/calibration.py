@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import hits_of
 
 CALIBRATION_K = 20  # best labels per held-out example that a calibration is fitted on
@@ -47,7 +47,12 @@ class Calibration:
 
     @classmethod
     def fit(
-        cls, labels: np.ndarray, scores: np.ndarray, Y: csr_matrix, eps: float = 0.0
+        cls,
+        labels: np.ndarray,
+        scores: np.ndarray,
+        Y: csr_matrix,
+        eps: float = 0.0,
+        sample_weight: np.ndarray | None = None,
     ) -> Calibration:
         """Fit the calibration to labels that were ranked for held-out examples.
 
@@ -59,6 +64,8 @@ class Calibration:
             True labels.
         eps : float
             As of the class.
+        sample_weight : ndarray of shape (n_examples,), optional
+            Weight per example; 1 by default.
 
         Returns
         -------
@@ -70,7 +77,8 @@ class Calibration:
             return cls(eps=eps)
         rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)[given]
         logits = log_odds(scores[given], eps) if eps > 0.0 else scores[given]
-        return cls(*fit_platt(logits, hits_of(Y, rows, labels[given])), eps)
+        weights = None if sample_weight is None else sample_weight[rows]
+        return cls(*fit_platt(logits, hits_of(Y, rows, labels[given]), weights), eps)
 
     def __call__(self, labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Return probabilities as float32; 0 where the label is -1."""
@@ -96,7 +104,9 @@ class Calibration:
         return cls(slope, offset, eps)
 
 
-def fit_platt(scores: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
+def fit_platt(
+    scores: np.ndarray, hits: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[float, float]:
     """Return slope and offset for which sigmoid(slope * score + offset) is the chance of a hit.
 
     The slope is positive, so that probabilities keep the order of the scores. If there are only
@@ -107,10 +117,11 @@ def fit_platt(scores: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
     line = identity.copy()
     if 0.0 < hits.mean() < 1.0 and np.ptp(scores) > 0.0:
         design = np.stack([scores, np.ones_like(scores)])
+        counted = design if weights is None else design * weights
         for _ in range(_NEWTON_STEPS):
             p = expit(line @ design)
-            gradient = design @ (p - hits) + _RIDGE * (line - identity)
-            curvature = (design * (p * (1.0 - p))) @ design.T + _RIDGE * np.eye(2)
+            gradient = counted @ (p - hits) + _RIDGE * (line - identity)
+            curvature = (counted * (p * (1.0 - p))) @ design.T + _RIDGE * np.eye(2)
             move = np.linalg.solve(curvature, gradient)
             line -= np.clip(move, -1.0, 1.0)
             if np.abs(move).max() < 1e-8:
@@ -127,7 +138,7 @@ def log_odds(p: np.ndarray, eps: float = EPS) -> np.ndarray:
 
 
 # Compiled, since one example has a handful of scores: the calls of numpy would take longer.
-@njit(cache=True, nogil=True)
+@loop
 def _sigmoid(labels, scores, slope, offset, eps, found):  # type: ignore[no-untyped-def]
     """Write the calibrated probabilities into `found`; eps as in `Calibration`."""
     for place in range(len(found)):

@@ -36,10 +36,21 @@ class Examples:
     ----------
     X : csr_matrix of shape (examples, features)
     Y : csr_matrix of shape (examples, labels)
+    index : csr_matrix of shape (features, examples), optional
+        X by feature, where it is at hand; the entries of a row may have any order.
     """
 
     X: csr_matrix
     Y: csr_matrix
+    index: csr_matrix | None = None
+
+    def rows(self, chosen: np.ndarray | None = None) -> csr_matrix:
+        """Return the features of some examples, all by default; the numbers are sorted."""
+        return self.X if chosen is None else self.X[chosen]
+
+    def by_feature(self) -> csr_matrix:
+        """Return the features of all examples, (features, examples)."""
+        return csr_matrix(self.X.T) if self.index is None else self.index
 
     @classmethod
     def of(cls, X: csr_matrix, Y: csr_matrix) -> Self:

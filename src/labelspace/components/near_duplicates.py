@@ -8,9 +8,9 @@ duplicates, and the near duplicates of these.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import unit_rows
 from labelspace._core.top_k import pop, push
 
@@ -106,7 +106,7 @@ def near_duplicates(
     return sizes, int(progress[-1])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _take_groups(  # type: ignore[no-untyped-def]
     order, size, indptr, indices, data, p_indptr, p_ends, p_indices, query, compared, visited,
     group, lengths, longest, sizes, progress, pause,
@@ -147,7 +147,7 @@ def _take_groups(  # type: ignore[no-untyped-def]
         first, last = indptr[row], indptr[row + 1]
         work += 1 + last - first
         # A heap, since numpy's sort takes longer to compile than all other loops of a training.
-        queued = 0
+        queued = np.int64(0)
         for cell in range(first, last):
             query[indices[cell]] = data[cell]
             length = p_indptr[indices[cell] + 1] - p_indptr[indices[cell]]

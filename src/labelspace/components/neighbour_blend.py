@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import are_numbers, expect
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
@@ -188,7 +188,7 @@ def blend(
     return labels, scores
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def blended(logit, votes, parameters, added):  # type: ignore[no-untyped-def]
     """Return the probability of a label from its logit and its share of the votes.
 
@@ -202,7 +202,7 @@ def blended(logit, votes, parameters, added):  # type: ignore[no-untyped-def]
     return np.float32(1.0 / (1.0 + np.exp(-logit)))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _blend_rows(  # type: ignore[no-untyped-def]
     rows, cosines, indptr, indices, parameters, queries, vectors, candidates, labels, scores
 ):

@@ -37,6 +37,8 @@ class TrainingData:
         Token ids + 1 of the name of each label, for methods that generate names.
     name_matches : bool
         Whether the last columns of X are the match columns of a `NameMatcher` of all labels.
+    label_texts : csr_matrix or None
+        Features of the labels' texts, a row per label and the columns of X before match columns.
     """
 
     X: Features
@@ -47,6 +49,7 @@ class TrainingData:
     identity: str
     label_names: csr_matrix | None = None
     name_matches: bool = False
+    label_texts: csr_matrix | None = None
 
     @property
     def n_text_features(self) -> int:
@@ -73,6 +76,8 @@ class Shape:
         Labels that some example has; 0 if unknown.
     match_nnz : int or None
         Non-zeros of the match columns, which are no features here; None without such columns.
+    label_text_nnz : int
+        Non-zeros of the features of the labels' texts.
     """
 
     points: int
@@ -84,13 +89,23 @@ class Shape:
     label_pairs: int = 0
     labels_with_examples: int = 0
     match_nnz: int | None = None
+    label_text_nnz: int = 0
 
     @classmethod
-    def of(cls, X: Features, Y: csr_matrix, name_matches: bool = False) -> Shape:
+    def of(
+        cls,
+        X: Features,
+        Y: csr_matrix,
+        name_matches: bool = False,
+        label_texts: csr_matrix | None = None,
+    ) -> Shape:
         """Return the shape of data without allocating more than these take.
 
-        With `name_matches`, the last columns of X are match columns.
+        With `name_matches`, the last columns of X are match columns; `label_texts` are the features
+        of the labels' texts.
         """
+        if label_texts is not None:
+            return replace(cls.of(X, Y, name_matches), label_text_nnz=label_texts.nnz)
         if name_matches:
             given = as_csr(X)
             text = left_columns(given, X.shape[1] - COLUMNS * Y.shape[1])

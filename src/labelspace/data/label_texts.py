@@ -165,6 +165,23 @@ class LabelTexts:
                 for text in alternative[label]:
                     yield label, text, language, False
 
+    def documents(self) -> list[str]:
+        """Return one text per label: its names in all languages, then its description.
+
+        Examples
+        --------
+        >>> from labelspace.data.label_texts import LabelRecord, LabelTexts
+        >>> LabelTexts.of([LabelRecord("c1", {"": "fruit"}, description="It grows.")]).documents()
+        ['fruit\\nIt grows.']
+        """
+        parts: list[list[str]] = [[] for _ in self.ids]
+        for label, text, _, _ in self.forms():
+            parts[label].append(text)
+        for label, text in enumerate(self.descriptions):
+            if text:
+                parts[label].append(text)
+        return ["\n".join(dict.fromkeys(each)) for each in parts]
+
     def aligned(self, ids: Sequence[str]) -> LabelTexts:
         """Return the texts of exactly these labels, in this order.
 

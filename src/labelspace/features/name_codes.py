@@ -8,7 +8,8 @@ properties there are. Both are below 2**24, which float32 holds exactly.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labelspace._core.compiled import loop_part
 
 COLUMNS = 2  # per label
 
@@ -40,7 +41,7 @@ _BITS = np.array([bits for _, bits in (*_OCCURRENCES, *_NAME)])
 _LARGEST = 2**24 - 1
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def pack(values):  # type: ignore[no-untyped-def]
     """Return the numbers for both columns; properties beyond their range are cut to it."""
     codes = np.zeros(2, np.int64)
@@ -51,7 +52,7 @@ def pack(values):  # type: ignore[no-untyped-def]
     return codes[0] + 1, codes[1] + 1  # 0 is no match
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def unpack(occurrences, name, values):  # type: ignore[no-untyped-def]
     """Write the properties of a match into `values`; numbers of any size are allowed."""
     for column in range(2):

@@ -8,8 +8,8 @@ anywhere in the text. `name_matcher.py` describes the arrays.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace.features.name_codes import COLUMNS, N_PROPERTIES, pack
 
 SAME, FOLDED, STEM, PART = 0, 1, 2, 3  # kinds of words in a text
@@ -19,7 +19,7 @@ SLACK = 3  # words that may stand between the words of a name that are near each
 _LABEL, _PLACE, _ORDER, _LIKENESS, _WORDS, _FORM = range(6)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _likeness(code, word, word_folded):  # type: ignore[no-untyped-def]
     """Return 3 for the same word, 2 in another case, 1 of the same stem, 0 for a part of a word."""
     kind, number = code & 3, code >> 2
@@ -32,18 +32,18 @@ def _likeness(code, word, word_folded):  # type: ignore[no-untyped-def]
     return 1 if kind == STEM else 0
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _holds(ordered, stem):  # type: ignore[no-untyped-def]
     place = np.searchsorted(ordered, stem)
     return place < len(ordered) and ordered[place] == stem
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _logarithm(x, scale):  # type: ignore[no-untyped-def]
     return int(scale * np.log2(1.0 + x))
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _occurrences(codes, stems, place, words, cover, names):  # type: ignore[no-untyped-def]
     """Return the occurrences of names in a text, in the order of their words.
 
@@ -105,7 +105,7 @@ def _occurrences(codes, stems, place, words, cover, names):  # type: ignore[no-u
     return found[:count]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def match_text(codes, title, names, traits):  # type: ignore[no-untyped-def]
     """Return the columns and the numbers of one text: two of each per matched label.
 

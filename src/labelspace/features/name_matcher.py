@@ -20,11 +20,10 @@ from labelspace._core.checks import all_within, are_offsets, expect
 from labelspace.data.label_texts import LabelTexts
 from labelspace.features.name_codes import COLUMNS
 from labelspace.features.ngrams import checked_texts
-from labelspace.features.stems import Stemmer, find_words, fold, split_compound
+from labelspace.features.stems import Parts, Stemmer, find_words, fold, split_compound
 
 _QUALIFIER = re.compile(r"\s*(?:\([^)]*\)|\[[^\]]*\]|<[^>]*>)\s*")
 _TITLE_END = re.compile(r"[.!?](?=\s)|\n")
-_MIN_PART = 4  # letters of a stem that may be a part of a compound
 _CACHED = 1 << 18  # words of texts whose codes are remembered
 _ARRAYS = (
     "word_stem", "word_folded", "folded_stem", "form_ptr", "form_words", "form_label",
@@ -74,20 +73,23 @@ class NameMatcher:
         single = np.diff(self.arrays["form_ptr"]) == 1
         first = self.arrays["form_words"][self.arrays["form_ptr"][:-1][single]]
         names = list(self.stems)
-        self._parts: frozenset[str] = frozenset()
-        if self._stem.splits_compounds:
-            stems = (names[stem] for stem in self.arrays["word_stem"][first].tolist())
-            self._parts = frozenset(stem for stem in stems if _may_be_part(stem))
+        stems = self.arrays["word_stem"][first].tolist() if self._stem.splits_compounds else []
+        self._parts = Parts(names[stem] for stem in stems)
         self._names = tuple(self.arrays[name] for name in _ARRAYS)
 
     @classmethod
-    def of(cls, texts: LabelTexts) -> Self:
-        """Return a matcher of all names of these labels."""
-        vocabulary = _Vocabulary(Stemmer(texts.languages))
-        forms = vocabulary.forms(texts)
+    def of(cls, texts: LabelTexts, languages: Sequence[str] = ()) -> Self:
+        """Return a matcher of all names of these labels.
+
+        Languages are numbered in the order of `languages`, of which some may have no names, then in
+        that of the texts.
+        """
+        numbered = tuple(dict.fromkeys((*languages, *texts.languages)))
+        vocabulary = _Vocabulary(Stemmer(numbered))
+        forms = vocabulary.forms(texts, numbered)
         return cls(
             len(texts),
-            tuple(texts.languages),
+            numbered,
             vocabulary.words,
             vocabulary.folded,
             vocabulary.stems,
@@ -191,14 +193,10 @@ class NameMatcher:
         if number is None:
             number, kind = self.folded.get(low), _FOLDED
         if number is None:
-            number, kind = self.stems.get(self._stem(word)), _STEM
+            number, kind = self.stems.get(self._stem.of_folded(low)), _STEM
         own = -1 if number is None else 4 * number + kind
         parts = split_compound(low, self._parts, self._stem) if self._parts else ()
         return (own, *(4 * self.stems[part] + _PART for part in parts))
-
-
-def _may_be_part(stem: str) -> bool:
-    return len(stem) >= _MIN_PART and stem.isalpha()
 
 
 # A name: label, words; and what it is: preferred, unqualified, split, language.
@@ -230,16 +228,16 @@ class _Vocabulary:
     def stem_of(self, word: int) -> int:
         return self.folded_stem[self.word_folded[word]]
 
-    def forms(self, texts: LabelTexts) -> _Forms:
+    def forms(self, texts: LabelTexts, languages: Sequence[str]) -> _Forms:
         """Return all names, also without their qualifiers and with their compounds split."""
         forms: _Forms = {}
-        languages = {language: number for number, language in enumerate(texts.languages)}
+        numbers = {language: number for number, language in enumerate(languages)}
         for label, text, language, preferred in texts.forms():
             bare = _QUALIFIER.sub(" ", text).strip()
             for written, unqualified in ((text, 0), (bare, 1)) if bare != text else ((text, 0),):
                 words = tuple(self.add(word) for word in find_words(written))
                 if words:
-                    kind = (int(preferred), unqualified, 0, languages[language])
+                    kind = (int(preferred), unqualified, 0, numbers[language])
                     forms.setdefault((label, words), kind)
         if self.stem.splits_compounds:
             self._add_split(forms)
@@ -247,8 +245,7 @@ class _Vocabulary:
 
     def _add_split(self, forms: _Forms) -> None:
         stems, listed = list(self.stems), list(self.words)
-        single = {stems[self.stem_of(words[0])] for _, words in forms if len(words) == 1}
-        known = {stem for stem in single if _may_be_part(stem)}
+        known = Parts(stems[self.stem_of(words[0])] for _, words in forms if len(words) == 1)
         parts_of = {
             word: split_compound(fold(text), known, self.stem) for word, text in enumerate(listed)
         }

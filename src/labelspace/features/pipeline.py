@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.sparse import beside, checked_features
+from labelspace._core.sparse import beside, checked_features, with_columns
 from labelspace.data.dataset import Dataset, Features
 from labelspace.errors import InputError, ModelFormatError, ParameterError
 from labelspace.features.label_texts import record_texts, written_names
@@ -138,6 +138,16 @@ class FeaturePipeline:
         if dataset.label_names is not None:
             return self.text.transform_names(dataset.label_names)
         return None
+
+    def label_texts(self, dataset: Dataset) -> csr_matrix | None:
+        """Return the features of the labels' texts: all names and the description of each.
+
+        A row per label, and the columns before match columns; None without label texts.
+        """
+        if self.text is None or dataset.label_texts is None:
+            return None
+        vectors = self.text.transform(dataset.label_texts.documents())
+        return with_columns(csr_matrix(vectors), vectors.shape[1] + self.n_numeric)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that `from_state` needs: parameters for JSON, and the arrays."""

@@ -1,7 +1,8 @@
 """Sentence vectors by a transformer from a sentence-transformers directory.
 
 The directory is read as data (JSON and safetensors, never pickle, no code from it), and its weights
-go into the saved model as 16-bit numbers, so that the model does not need the directory.
+go into the saved model as 16-bit numbers, so that the model does not need the directory. Linear
+layers compute in 8-bit integers (`int8_layers`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.not_fitted import NotFittedError
 from labelspace._core.sparse import digest
+from labelspace._core.work import report_work
 from labelspace.errors import InputError, MissingExtraError, ParameterError
+from labelspace.features.base import check_count
+from labelspace.features.cache import CACHED_FROM
 from labelspace.features.dense import DenseFeatures
 from labelspace.features.ngrams import checked_texts
 from labelspace.features.tokens import restored_tokenizer, tokenizers_library
 from labelspace.features.transformer_settings import built, encoder_config, known_settings
 
-_TOKENS_AT_A_TIME = 8192  # bounds the memory of a batch
+PRECISIONS = ("int8", "float32")
+_TOKENS_AT_A_TIME = 1024  # of a batch, whose numbers then stay in the processor's cache
+_SHORTEST = 4  # tokens, of which two or so are special ones
 _LONGEST = 512  # tokens, where the directory does not set a limit
 
 
@@ -38,16 +44,30 @@ class SentenceVectors(DenseFeatures):
     source : str
         A directory as sentence-transformers saves it: `config.json`, `model.safetensors`,
         `tokenizer.json`, and `1_Pooling/config.json` for the mean or the first token.
+    max_tokens : int, optional
+        Longer texts are truncated, at the limit of the directory if that is lower. Default: that
+        limit.
+    precision : {"int8", "float32"}, default "int8"
+        The numbers that linear layers compute with. Vectors in int8 have a cosine of about 0.997
+        to those in float32, and take less than half the time.
     """
 
     kind: ClassVar[str] = "sentences"
 
     source: str
+    max_tokens: int | None = None
+    precision: str = PRECISIONS[0]
     _encoder: _Encoder = field(init=False, repr=False)  # set by fit
 
     def _check_parameters(self) -> None:
         if not self.source:
             raise ParameterError("source='': expected a sentence-transformers directory")
+        if self.max_tokens is not None:
+            check_count("max_tokens", self.max_tokens, _SHORTEST)
+        if self.precision not in PRECISIONS:
+            raise ParameterError(
+                f"precision={self.precision!r}: expected one of {', '.join(PRECISIONS)}"
+            )
 
     @property
     def n_features(self) -> int:
@@ -57,20 +77,21 @@ class SentenceVectors(DenseFeatures):
         """Read the transformer; nothing is learned from the texts."""
         self._check_parameters()
         checked_texts(texts)
-        self._encoder = _read(Path(self.source))
+        self._encoder = _read(Path(self.source), self.max_tokens, self.precision)
         return self
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that `from_state` needs: settings for JSON; weights and tokenizer."""
         encoder = self._fitted()
-        params = {"parameters": {"source": self.source}, "encoder": encoder.settings}
+        params = {"parameters": self._parameters(), "encoder": encoder.settings}
         return params, encoder.arrays()
 
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the features whose `state` this is."""
-        features = cls(**params["parameters"])
-        settings = params["encoder"]
+        # Models saved before there was a choice compute in float32.
+        settings = {"precision": "float32", **params["encoder"]}
+        features = cls(**{**params["parameters"], "precision": settings["precision"]})
         torch, transformers = _libraries()
         config = encoder_config(settings["config"], transformers)
         own = with_prefix("weights.", arrays)
@@ -88,7 +109,7 @@ class SentenceVectors(DenseFeatures):
         tokenizer = restored_tokenizer(
             arrays["tokenizer"], "sentences", model.get_input_embeddings().num_embeddings
         )
-        features._encoder = _Encoder(model.eval(), tokenizer, settings)
+        features._encoder = _Encoder.of(model, tokenizer, settings)
         return features
 
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:
@@ -97,7 +118,8 @@ class SentenceVectors(DenseFeatures):
     def _identity(self) -> str:
         encoder = self._fitted()
         arrays = encoder.arrays()
-        return digest(json.dumps(encoder.settings), *(arrays[name] for name in sorted(arrays)))
+        settings = json.dumps(encoder.settings, sort_keys=True)
+        return digest(settings, *(arrays[name] for name in sorted(arrays)))
 
     def _fitted(self) -> _Encoder:
         try:
@@ -110,29 +132,36 @@ class SentenceVectors(DenseFeatures):
 class _Encoder:
     """A transformer with its tokenizer.
 
-    `settings` has the transformer's `config`, the `pooling` (mean or cls) and `max_tokens`, at
-    which texts are truncated.
+    `settings` has the transformer's `config`, the `pooling` (mean or cls), `max_tokens`, at which
+    texts are truncated, and the `precision`; `weights` are those of the transformer as saved.
     """
 
     model: Any
     tokenizer: Any
     settings: dict[str, Any]
+    weights: dict[str, np.ndarray]
 
-    def __post_init__(self) -> None:
-        self.tokenizer.no_padding()
-        self.tokenizer.enable_truncation(self.settings["max_tokens"])
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, settings: dict[str, Any]) -> _Encoder:
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(settings["max_tokens"])
+        weights = {
+            f"weights.{name}": values.numpy().astype(np.float16)
+            for name, values in model.state_dict().items()
+        }
+        if settings["precision"] == "int8":
+            from labelspace.features.int8_layers import with_int8_layers  # it imports torch
+
+            model = with_int8_layers(model)
+        return cls(model.eval(), tokenizer, settings, weights)
 
     @property
     def dim(self) -> int:
         return int(self.model.config.hidden_size)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        weights = {
-            f"weights.{name}": values.numpy().astype(np.float16)
-            for name, values in self.model.state_dict().items()
-        }
         written = np.frombuffer(self.tokenizer.to_str().encode(), np.uint8)
-        return weights | {"tokenizer": written}
+        return self.weights | {"tokenizer": written}
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Return (n, dim) float32. A batch has texts of one length: no padding, no mask."""
@@ -140,6 +169,7 @@ class _Encoder:
         tokens = [one.ids for one in self.tokenizer.encode_batch_fast(texts)]
         lengths = np.array([len(ids) for ids in tokens], np.int64)
         vectors = np.zeros((len(texts), self.dim), np.float32)
+        done, total = 0, int(lengths.sum())
         with torch.inference_mode():
             for length in np.unique(lengths[lengths > 0]).tolist():
                 rows = np.flatnonzero(lengths == length)
@@ -148,13 +178,17 @@ class _Encoder:
                     part = rows[start : start + step]
                     batch = torch.tensor([tokens[row] for row in part])
                     states = self.model(input_ids=batch).last_hidden_state
-                    first = self.settings["pooling"] == "cls"
-                    pooled = states[:, 0] if first else states.mean(dim=1)
-                    vectors[part] = pooled.numpy()
+                    # One by one: the sum over a batch is in another order than that over a text.
+                    for row, own in zip(part, states, strict=True):
+                        first = self.settings["pooling"] == "cls"
+                        vectors[row] = (own[0] if first else own.mean(dim=0)).numpy()
+                    done += length * len(part)
+                    if len(texts) >= CACHED_FROM:  # batches of `predict` have a bar already
+                        report_work("encoding texts", done, total)
         return vectors
 
 
-def _read(place: Path) -> _Encoder:
+def _read(place: Path, max_tokens: int | None, precision: str) -> _Encoder:
     torch, transformers = _libraries()
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         if not (place / name).is_file():
@@ -179,16 +213,18 @@ def _read(place: Path) -> _Encoder:
         raise InputError(f"{place} cannot be read as a sentence encoder: {error}") from None
     # As they will be saved, so that a model predicts the same before and after.
     model.load_state_dict({name: w.half().float() for name, w in model.state_dict().items()})
-    limit = _json(place / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
+    limit = int(_json(place / "sentence_bert_config.json").get("max_seq_length") or _LONGEST)
+    limit = min(limit, int(model.config.max_position_embeddings))
     settings = {
         "config": {
             "model_type": model.config.model_type,
             **known_settings(model.config.to_dict()),
         },
         "pooling": _pooling(place),
-        "max_tokens": min(int(limit), int(model.config.max_position_embeddings)),
+        "max_tokens": limit if max_tokens is None else min(max_tokens, limit),
+        "precision": precision,
     }
-    return _Encoder(model, tokenizer, json.loads(json.dumps(settings, default=str)))
+    return _Encoder.of(model, tokenizer, json.loads(json.dumps(settings, default=str)))
 
 
 def _pooling(place: Path) -> str:

@@ -154,7 +154,8 @@ def make_features(spec: str) -> TextFeatures | None:
     spec : str
         "tfidf", "chars" (tf-idf of 3 to 5 characters), "hashing", "tokens", "static", "word2vec"
         or "sentences:DIR". Names joined by a plus are concatenated, each with an optional weight,
-        as in "tfidf+0.5*static:128"; a number after static or word2vec is the number of columns.
+        as in "tfidf+0.5*static:128"; a number after static or word2vec is the number of columns,
+        one after sentences, as in "sentences:64:DIR", that of the tokens that are read of a text.
         "none" ignores texts.
 
     Returns
@@ -198,6 +199,9 @@ def _make_part(text: str, spec: str) -> tuple[float, TextFeatures]:
     name, argument = found["name"], found["argument"]
     weight = float(found["weight"] or 1)
     if name == SentenceVectors.kind and argument:
+        limit, _, directory = argument.partition(":")
+        if directory and limit.isdecimal():
+            return weight, SentenceVectors(source=directory, max_tokens=int(limit))
         return weight, SentenceVectors(source=argument)
     if name in (StaticVectors.kind, WordVectors.kind) and argument:
         if not argument.isdecimal():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
+from typing import Self
 
 find_words: Callable[[str], list[str]] = re.compile(r"\w+").findall
 
@@ -82,7 +83,10 @@ class Stemmer:
 
     def __call__(self, word: str) -> str:
         """Return the stem of a word."""
-        stem = fold(word)
+        return self.of_folded(fold(word))
+
+    def of_folded(self, stem: str) -> str:
+        """Return the stem of a folded word."""
         if len(stem) < 4 or not stem.isalpha():
             return stem
         for match, code in self._rules:
@@ -98,14 +102,34 @@ class Stemmer:
         return stem
 
 
-def split_compound(word: str, known: Collection[str], stem: Stemmer) -> tuple[str, ...]:
+class Parts(frozenset[str]):
+    """Stems that may be parts of a compound, of four letters or more.
+
+    Attributes
+    ----------
+    beginnings : frozenset of str
+        How a word of one of these stems may begin, in four letters.
+    """
+
+    beginnings: frozenset[str]
+
+    def __new__(cls, stems: Iterable[str]) -> Self:
+        """Keep those of the stems that are long enough and consist of letters."""
+        own = super().__new__(cls, (s for s in stems if len(s) >= _MIN_PART and s.isalpha()))
+        # A stem is the beginning of its word, but for an i that has become y.
+        first = {stem[:_MIN_PART] for stem in own}
+        own.beginnings = frozenset(first | {f"{s[:-1]}i" for s in first if s.endswith("y")})
+        return own
+
+
+def split_compound(word: str, known: Parts, stem: Stemmer) -> tuple[str, ...]:
     """Return the stems of the parts of a compound, () if it is none.
 
     Parameters
     ----------
     word : str
         A folded word.
-    known : collection of str
+    known : Parts
         Stems that may be parts.
     stem : Stemmer
         What stems the last part.
@@ -113,14 +137,19 @@ def split_compound(word: str, known: Collection[str], stem: Stemmer) -> tuple[st
     Examples
     --------
     >>> stem = Stemmer(["de"])
-    >>> split_compound("arbeitsmarktpolitik", {"arbeit", "markt", "politik"}, stem)
+    >>> split_compound("arbeitsmarktpolitik", Parts(["arbeit", "markt", "politik"]), stem)
     ('arbeit', 'markt', 'politik')
     """
     if not _MIN_COMPOUND <= len(word) <= _MAX_COMPOUND or not word.isalpha():
         return ()
     # The longest last part first: it carries the meaning.
+    beginnings = known.beginnings
+    if word[:_MIN_PART] not in beginnings:
+        return ()
     for start in range(_MIN_PART, len(word) - _MIN_PART + 1):
-        last = stem(word[start:])
+        if word[start : start + _MIN_PART] not in beginnings:
+            continue  # most are left out here, without stemming
+        last = stem.of_folded(word[start:])
         if last not in known:
             continue
         first = _first_parts(word[:start], known, stem)
@@ -129,14 +158,14 @@ def split_compound(word: str, known: Collection[str], stem: Stemmer) -> tuple[st
     return ()
 
 
-def _first_parts(word: str, known: Collection[str], stem: Stemmer) -> tuple[str, ...]:
+def _first_parts(word: str, known: Parts, stem: Stemmer) -> tuple[str, ...]:
     """Return the parts before the last, which may end in a linking element; () if unknown."""
     for link in _LINKS:
         bare = word.removesuffix(link) if word.endswith(link) else ""
         if len(bare) >= _MIN_PART:
             if bare in known:
                 return (bare,)
-            shorter = stem(bare)
+            shorter = stem.of_folded(bare)
             if len(shorter) >= _MIN_PART and shorter in known:
                 return (shorter,)
     return split_compound(word, known, stem)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
+
+from labelspace._core.compiled import loop, loop_part
 
 Link = Literal["complete", "average"]
 
@@ -51,7 +52,7 @@ def agglomerate(graph: csr_matrix, link: Link) -> np.ndarray:
     return parent[:used]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _merge_all(starts, lengths, ids, similarity, pairs, filled, complete, parent):  # type: ignore[no-untyped-def]
     """Merge until no two clusters are similar; return the number of nodes of the forest."""
     n = len(starts)
@@ -89,7 +90,7 @@ def _merge_all(starts, lengths, ids, similarity, pairs, filled, complete, parent
             filled = _join_rows(here, before, starts, lengths, ids, similarity, pairs, filled, into)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _read_row(  # type: ignore[no-untyped-def]
     here, start, length, ids, similarity, pairs, into, sizes, place, complete
 ):
@@ -121,7 +122,7 @@ def _read_row(  # type: ignore[no-untyped-def]
     return alike
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _current(cluster, into):  # type: ignore[no-untyped-def]
     """Return the cluster that this one is now part of, and shorten the path to it."""
     while into[cluster] != cluster:
@@ -130,7 +131,7 @@ def _current(cluster, into):  # type: ignore[no-untyped-def]
     return cluster
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _nearest(here, before, start, length, ids, similarity, sizes, complete):  # type: ignore[no-untyped-def]
     """Return the most similar cluster; of equals `before`, else that of the lowest number."""
     nearest, best = -1, -1.0
@@ -144,7 +145,7 @@ def _nearest(here, before, start, length, ids, similarity, sizes, complete):  # 
     return nearest
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _join_rows(here, other, starts, lengths, ids, similarity, pairs, filled, into):  # type: ignore[no-untyped-def]
     """Concatenate the rows of two clusters as that of `here`; return the new fill."""
     total = lengths[here] + lengths[other]
@@ -160,7 +161,7 @@ def _join_rows(here, other, starts, lengths, ids, similarity, pairs, filled, int
     return filled
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _move_together(starts, lengths, ids, similarity, pairs, into, other):  # type: ignore[no-untyped-def]
     """Close the gaps that old rows left; rows only shrink, so half of the array is free."""
     filled = 0

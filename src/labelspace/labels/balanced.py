@@ -8,10 +8,11 @@ B. Vectors stay sparse; all ranges of a level are split at once, over all cores.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.random64 import GOLDEN, mix
+from labelspace._core.sorting import stable_order
 from labelspace._core.sparse import unit_rows
 from labelspace._core.threads import cores, parallel_blocks
 
@@ -94,7 +95,7 @@ def _split(
     parallel_blocks(len(starts), block, block=max(1, len(starts) // (8 * cores())))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _split_ranges(  # type: ignore[no-untyped-def]
     indptr, indices, data, n_features, order, starts, sizes, lefts, seed, level
 ):
@@ -113,9 +114,12 @@ def _split_ranges(  # type: ignore[no-untyped-def]
         _add_item(indptr, indices, data, items[second], np.float32(-1.0), one)
         best = 0.0
         for _ in range(ROUNDS):
-            scores = _products(indptr, indices, data, items, one)
-            items[:] = items[np.argsort(-scores, kind="mergesort")]
-            one[met] = 0.0
+            ranks = stable_order(_products(indptr, indices, data, items, one))
+            before = items.copy()
+            for n in range(size):
+                items[n] = before[ranks[n]]
+            for feature in met:
+                one[feature] = 0.0
             for n in range(size):
                 to = one if n < left else other
                 _add_item(indptr, indices, data, items[n], np.float32(1.0), to)
@@ -127,33 +131,34 @@ def _split_ranges(  # type: ignore[no-untyped-def]
             for feature in met:
                 one[feature] = one[feature] / lengths[0] - other[feature] / lengths[1]
                 other[feature] = 0.0
-        one[met] = 0.0
-        other[met] = 0.0
+        for feature in met:
+            one[feature] = other[feature] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _mixed(random):  # type: ignore[no-untyped-def]
     return mix(random + GOLDEN)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _add_item(indptr, indices, data, item, weight, total):  # type: ignore[no-untyped-def]
     for cell in range(indptr[item], indptr[item + 1]):
         total[indices[cell]] += weight * data[cell]
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _products(indptr, indices, data, items, direction):  # type: ignore[no-untyped-def]
+    """Return the products with a direction, times -1: the largest come first in order."""
     scores = np.empty(len(items), np.float32)
     for n in range(len(items)):
         score = np.float32(0.0)
         for cell in range(indptr[items[n]], indptr[items[n] + 1]):
             score += data[cell] * direction[indices[cell]]
-        scores[n] = score
+        scores[n] = -score
     return scores
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _features_of(indptr, indices, items, seen, features):  # type: ignore[no-untyped-def]
     """List the features that any of the items has; `seen` is left as it was, all False."""
     found = 0
@@ -169,7 +174,7 @@ def _features_of(indptr, indices, items, seen, features):  # type: ignore[no-unt
     return found
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _length(vector, features):  # type: ignore[no-untyped-def]
     square = 1e-12  # never 0, since it is divided by
     for feature in features:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, identity, vstack
 
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import rows_of
 from labelspace.errors import InputError, ParameterError
 
@@ -153,7 +153,7 @@ def _measure_in_place(
         A.data[start:stop] = measure(both, one, other)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _gather(labels, rank, indptr, indices, data, out_indptr, out_indices, out_data):  # type: ignore[no-untyped-def]
     """Copy the cells of the rows `labels` whose column has a rank, renumbered by rank - 1."""
     filled = 0

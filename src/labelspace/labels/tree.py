@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from labelspace._core.checks import all_within, expect
+from labelspace._core.compiled import loop
 from labelspace.errors import InputError
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def level_order(parent: np.ndarray) -> np.ndarray:
     return order
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _walk_levels(root, by_parent, starts, order):  # type: ignore[no-untyped-def]
     order[0] = root
     done, found = 0, 1
@@ -287,19 +287,19 @@ def _walk_levels(root, by_parent, starts, order):  # type: ignore[no-untyped-def
     return found
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _add_to_children(parent, depth):  # type: ignore[no-untyped-def]
     for node in range(1, len(parent)):
         depth[node] = depth[parent[node]] + 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _add_to_parents(parent, sums):  # type: ignore[no-untyped-def]
     for node in range(len(parent) - 1, 0, -1):
         sums[parent[node]] += sums[node]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _depth_first(parent, sizes, place):  # type: ignore[no-untyped-def]
     """Set each node's position: after its parent and the subtrees of earlier siblings."""
     following = np.ones(len(parent), np.int64)  # where a node's next child goes, from its own place
@@ -309,7 +309,7 @@ def _depth_first(parent, sizes, place):  # type: ignore[no-untyped-def]
         following[above] += sizes[node]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _take_over(first_child, label_counts, fanout, parent):  # type: ignore[no-untyped-def]
     """Set the parents of the nodes that stay; return which do."""
     kept = np.ones(len(parent), np.bool_)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop
 from labelspace._core.random64 import GOLDEN, mix
 from labelspace._core.threads import parallel_blocks
 from labelspace.errors import InputError, ParameterError
@@ -97,13 +97,13 @@ def _cumulative_shares(graph: csr_matrix) -> np.ndarray:
     return np.asarray(share, np.float32)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@loop(inline="always")
 def _initial_state(seed, number):  # type: ignore[no-untyped-def]
     """Return the initial state of a walk; mixed twice, so that states are unrelated."""
     return mix(mix(seed + GOLDEN) ^ (number + np.uint64(1)))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _walk_unweighted(seed, first, indptr, indices, walks):  # type: ignore[no-untyped-def]
     states = np.empty(len(walks), np.uint64)
     nodes = walks[:, 0].copy()
@@ -121,7 +121,7 @@ def _walk_unweighted(seed, first, indptr, indices, walks):  # type: ignore[no-un
             walks[row, place] = nodes[row]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _walk_weighted(seed, first, indptr, indices, cumulative, walks):  # type: ignore[no-untyped-def]
     for row in range(len(walks)):
         state = _initial_state(seed, first + np.uint64(row))

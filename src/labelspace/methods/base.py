@@ -28,7 +28,7 @@ from sklearn.base import BaseEstimator
 
 from labelspace._core.checks import expect
 from labelspace._core.not_fitted import NotFittedError
-from labelspace._core.sparse import checked_features, checked_labels, digest
+from labelspace._core.sparse import as_csr, checked_features, checked_labels, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -56,6 +56,7 @@ from labelspace.methods.presets import check_complete, preset
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
+    from labelspace.components.examples import Examples
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.pipeline import TextFeatures
     from labelspace.labels.tree import LabelTree
@@ -117,8 +118,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     needs_label_names : bool
         Whether `fit` takes `label_names` as well.
     uses_label_texts : bool
-        Whether labels without examples may be predicted, by their texts, and `fit` takes
-        `name_matches` as well. Methods that cannot are trained without the columns of such labels.
+        Whether labels without examples may be predicted, by their texts. Methods that cannot are
+        trained without the columns of such labels.
+    takes_name_matches : bool
+        Whether X may have match columns, and `fit` takes `name_matches` as well.
+    takes_label_texts : bool
+        Whether `fit` takes `label_texts` as well, the features of the labels' texts.
     full_precision : tuple of str
         Arrays of `state` that a fusion must not round to 16 bits.
     params_ : SimpleNamespace
@@ -146,6 +151,8 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     has_label_trees: ClassVar[bool] = False
     needs_label_names: ClassVar[bool] = False
     uses_label_texts: ClassVar[bool] = False
+    takes_name_matches: ClassVar[bool] = False
+    takes_label_texts: ClassVar[bool] = False
     full_precision: ClassVar[tuple[str, ...]] = ()
 
     params_: SimpleNamespace
@@ -214,8 +221,9 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         callbacks: Sequence[Callback],
         label_names: csr_matrix | None = None,
         name_matches: bool = False,
+        label_texts: Any = None,
     ) -> Self:
-        """Check the arguments of `fit` and fit; the last two are those of `TrainingData`."""
+        """Check the arguments of `fit` and fit; the last three are those of `TrainingData`."""
         self.check_parameters()
         if Y is None:
             raise InputError(f"{self.name} requires y to be passed, but the target y is None")
@@ -227,10 +235,17 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InputError("no example has a label: there is nothing to fit")
         if valid is not None:
             valid = _checked_valid(valid, X.shape[1], Y.shape[1])
-        shape = _shape_of(X, Y, name_matches)
+        _check_match_columns(X, Y, name_matches)
+        texts = None
+        if label_texts is not None:
+            n_text = X.shape[1] - (COLUMNS * Y.shape[1] if name_matches else 0)
+            texts = _checked_label_texts(label_texts, Y.shape[1], n_text)
+        shape = Shape.of(X, Y, name_matches, texts)
         self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
-        identity = self._identity(X, Y, valid, taxonomy, label_names)
-        data = TrainingData(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches)
+        identity = self._identity(X, Y, valid, taxonomy, label_names, texts)
+        data = TrainingData(
+            *(X, Y, valid, taxonomy, callbacks, identity, label_names, name_matches, texts)
+        )
         self._change(self._fit, data)
         self.n_features_in_ = X.shape[1]
         return self
@@ -260,22 +275,40 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         InputError
             If Y has fewer columns than the method has labels, or the data are not valid.
         """
+        return self._update_checked(X, Y, callbacks)
+
+    def _update_checked(
+        self, X: Any, Y: Any, callbacks: Sequence[Callback], *, name_matches: bool = False
+    ) -> Self:
+        """Check the arguments of `partial_fit`, and update.
+
+        With `name_matches`, X has match columns for all labels of Y.
+        """
         if not self.can_update:
             raise UnsupportedError(f"{self.name} cannot be updated: fit it again on all examples")
         self._check_fitted()
         self._check_updatable()
-        X = checked_features(X, self.n_features_in_)
+        X = checked_features(X, None if name_matches else self.n_features_in_)
         Y = checked_labels(Y, X.shape[0])
+        if name_matches:
+            checked_features(X, self._width_with_matches(Y.shape[1]))
         if Y.shape[1] < self.n_labels_:
             raise InputError(
                 f"Y has {Y.shape[1]} columns and the model {self.n_labels_} labels: "
                 "keep a column for every label of the model, and add new ones after them"
             )
-        if X.shape[0] == 0:
+        if X.shape[0] == 0 and not name_matches:
             return self
         identity = self._identity(X, Y)
-        self._change(self._partial_fit, TrainingData(X, Y, None, None, callbacks, identity))
+        data = TrainingData(X, Y, None, None, callbacks, identity, name_matches=name_matches)
+        self._change(self._partial_fit, data)
+        self.n_features_in_ = X.shape[1]
         return self
+
+    def _width_with_matches(self, n_labels: int) -> int:
+        """Return the number of features with match columns for so many labels."""
+        del n_labels
+        return self.n_features_in_
 
     def _identity(
         self,
@@ -284,11 +317,12 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         valid: tuple[Features, csr_matrix] | None = None,
         taxonomy: Taxonomy | None = None,
         label_names: csr_matrix | None = None,
+        label_texts: csr_matrix | None = None,
     ) -> str:
         """Return a digest of all that the fitted model depends on, to recognise checkpoints by."""
         params = sorted(vars(self.params_).items())
         nodes = (taxonomy.n_labels, taxonomy.edges) if taxonomy is not None else ()
-        names = (label_names,) if label_names is not None else ()
+        names = [given for given in (label_names, label_texts) if given is not None]
         return digest(self.name, self.version, params, X, Y, *(valid or ()), *nodes, *names)
 
     def _change(self, train: Callable[[TrainingData], None], data: TrainingData) -> None:
@@ -526,6 +560,19 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del labels
         raise UnsupportedError(f"{self.name} finds no labels without examples")
 
+    def add_labels(self, n_labels: int, n_features: int) -> None:
+        """Add labels without examples behind those there are, with match columns of their own.
+
+        For methods that use label texts: a fusion calls it before an update.
+
+        Parameters
+        ----------
+        n_labels, n_features : int
+            Numbers of all labels and of all columns, old and new.
+        """
+        del n_labels, n_features
+        raise UnsupportedError(f"{self.name} finds no labels without examples")
+
     def count_further(self, X: csr_matrix, Y: csr_matrix) -> None:
         """Count the matches of further examples; Y may have more labels.
 
@@ -556,7 +603,7 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del X, Y, taxonomy
         return False
 
-    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+    def refit_grown(self, examples: Examples) -> None:
         """Fit again, from all examples, what has many more of them than at its last fit.
 
         For methods that consist of independent parts, such as a classifier per label. A fusion,
@@ -564,23 +611,31 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Parameters
         ----------
-        X, Y : csr_matrix
-            All examples: those of `fit` and of every update. Y may have more labels than before.
+        examples : Examples
+            All examples: those of `fit` and of every update. There may be more labels than before.
 
         Raises
         ------
         UnsupportedError
             If the method has no `can_refit_grown`.
         """
-        del X, Y
+        del examples
         raise UnsupportedError(f"{self.name} cannot be fitted again in parts")
+
+    def arrays_to_round(self) -> dict[str, np.ndarray] | None:
+        """Return all arrays of floats that are read, for a fusion that rounds them in place.
+
+        It is called right after an update, before anything is derived from what has changed. None:
+        the fusion loads the rounded `state` instead, which takes longer.
+        """
+        return None
 
     @property
     def keeps_examples(self) -> bool:
         """Whether the fitted method has `kept_examples`."""
         return False
 
-    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
+    def kept_examples(self) -> Examples:
         """Return features of length 1 and labels of all training examples, in their order."""
         raise UnsupportedError(f"{self.name} does not keep its training examples")
 
@@ -788,14 +843,21 @@ class Method(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 self.parameters[name].check(f"{self.name}.{name}", value)
 
 
-def _shape_of(X: Features, Y: csr_matrix, name_matches: bool) -> Shape:
-    """Return the shape of training data; raise InputError if X is too narrow for match columns."""
+def _checked_label_texts(given: Any, n_labels: int, n_features: int) -> csr_matrix:
+    """Return the features of the labels' texts; raise InputError if they do not fit."""
+    texts = as_csr(checked_features(given, n_features))
+    if texts.shape[0] != n_labels:
+        raise InputError(f"label_texts has {texts.shape[0]} rows for {n_labels} labels")
+    return texts
+
+
+def _check_match_columns(X: Features, Y: csr_matrix, name_matches: bool) -> None:
+    """Raise InputError if X is too narrow for match columns."""
     if name_matches and X.shape[1] < COLUMNS * Y.shape[1]:
         raise InputError(
             f"name_matches: X has {X.shape[1]} columns, fewer than {COLUMNS} for each of "
             f"{Y.shape[1]} labels; append what NameMatcher.transform returns"
         )
-    return Shape.of(X, Y, name_matches)
 
 
 def _normal(parameter: Parameter, value: Any) -> Any:

@@ -66,6 +66,9 @@ _DECLARED = {
         update=True,
         neighbours=True,
     ),
+    "labeltext": Description(
+        "labels whose text, with the mean of their examples, is closest", update=True, explain=True
+    ),
     "lexical": Description("label names found in the text, scored by boosted trees", explain=True),
     "linear": Description(
         "one-vs-all linear classifiers, hard negatives where labels are many",

@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import all_within, expect
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr, with_columns
+from labelspace.components.examples import Examples
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Neighbour
@@ -143,8 +144,8 @@ class KNN(Method):
     def keeps_examples(self) -> bool:
         return self.params_.max_document_frequency is None
 
-    def kept_examples(self) -> tuple[csr_matrix, csr_matrix]:
-        return csr_matrix(self.neighbours_.postings.T), self.Y_
+    def kept_examples(self) -> Examples:
+        return Examples(self.neighbours_.rows, self.Y_, self.neighbours_.postings)
 
     def label_features(self) -> csr_matrix:
         return csr_matrix((self.neighbours_.postings @ self.Y_).T)
@@ -152,6 +153,9 @@ class KNN(Method):
     def _predict(self, X: Features, k: int) -> Ranking:
         near = min(self.params_.neighbours, self.Y_.shape[0])
         return Ranking(*self.neighbours_.votes(as_csr(X), near, self.params_.power, self.Y_, k))
+
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return self.neighbours_.floats()
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}

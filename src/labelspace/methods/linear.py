@@ -9,12 +9,18 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import OFFSETS, are_numbers, expect
-from labelspace._core.sparse import as_csr, checked_features, unit_rows
+from labelspace._core.sparse import as_csr, checked_features, rows_with, unit_rows, with_values
 from labelspace._core.threads import cores
-from labelspace.classifiers.naive_bayes import Shortlister, likeliest_examples
+from labelspace.classifiers.lanes import LANES
+from labelspace.classifiers.naive_bayes import Shortlister, label_weights, likeliest_examples
 from labelspace.classifiers.one_vs_rest import DENSE, LinearRanker, candidate_matrix
 from labelspace.components.calibration import CALIBRATION_K, Calibration
-from labelspace.components.examples import Examples, check_kept, due_for_fit, restored_counts
+from labelspace.components.examples import (
+    Examples,
+    check_kept,
+    due_for_fit,
+    restored_counts,
+)
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -203,26 +209,41 @@ class Linear(Method):
     def _partial_fit(self, data: TrainingData) -> None:
         assert self.examples_ is not None
         self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
-        self.refit_grown(self.examples_.X, self.examples_.Y)
+        self.refit_grown(self.examples_)
 
-    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+    def refit_grown(self, examples: Examples) -> None:
         """Fit classifiers again whose labels have a quarter more examples, as `Method` defines.
 
         With hard negatives, those of a label are the examples that naive Bayes scores highest.
         """
+        Y = examples.Y
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
         fitted = np.zeros_like(counts)
         fitted[: len(self.fitted_counts_)] = self.fitted_counts_
-        labels, candidates = due_for_fit(counts, fitted), None
+        labels = due_for_fit(counts, fitted)
+        rows = candidates = None
         if self.params_.negatives == "hard":
-            X = unit_rows(X)
-            if len(labels):
-                candidates = likeliest_examples(X, Y, labels, self.params_.shortlist)
-            if self.shortlister_ is not None:
-                self.shortlister_ = self.shortlister_.updated(X, Y, labels)
-        self.ranker_ = self.ranker_.refitted(X, Y, labels, candidates, **self._descent())
+            candidates = self._likeliest(examples, labels)
+            rows = np.union1d(rows_with(Y, labels), np.flatnonzero(np.diff(candidates.indptr)))
+            Y, candidates = Y[rows], candidates[rows]
+        if len(labels) or Y.shape[1] > len(self.fitted_counts_):
+            X = examples.rows(rows)
+            self.ranker_ = self.ranker_.refitted(X, Y, labels, candidates, **self._descent())
         fitted[labels] = counts[labels]
         self.fitted_counts_, self.n_labels_ = fitted, Y.shape[1]
+
+    def _likeliest(self, examples: Examples, labels: np.ndarray) -> csr_matrix:
+        """Return the examples that naive Bayes scores highest for labels, and update the lists."""
+        Y, by_feature = examples.Y, examples.by_feature()
+        by_feature = with_values(by_feature, np.abs(by_feature.data))
+        mass = np.asarray(by_feature.sum(axis=1), np.float64).ravel()
+        rows = rows_with(Y, labels)
+        weights = label_weights(unit_rows(examples.rows(rows)), Y[rows][:, labels], mass)
+        if self.shortlister_ is not None:
+            self.shortlister_ = self.shortlister_.updated(Y, labels, weights)
+        if len(labels) == 0:
+            return csr_matrix((Y.shape[0], 0), dtype=np.float32)
+        return likeliest_examples(by_feature, Y, labels, weights, self.params_.shortlist)
 
     def _calibrate(self, X: csr_matrix, Y: csr_matrix, Y_train: csr_matrix) -> None:
         """Fit c and the calibration on a hold-out."""
@@ -321,6 +342,9 @@ class Linear(Method):
             "weights per label": round(weights.nnz / weights.shape[0], 1),
         }
 
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return self.state()
+
     def state(self) -> dict[str, np.ndarray]:
         listed = {} if self.shortlister_ is None else self.shortlister_.state()
         numbers = np.array([self.shortlist_weight_, *self.calibration_.state()])
@@ -348,7 +372,10 @@ class Linear(Method):
             "weights of the labels": int(24 * shape.labels * per_label),
             "training and held-out examples of length 1": 2 * shape.data_bytes
             + 16 * shape.feature_nnz,
-            "dense vectors of each thread": (12 * shape.features + 24 * shape.points) * cores(),
+            # Classifiers against all examples are trained many at a time.
+            "dense vectors of each thread": cores()
+            * (12 * shape.features + 24 * shape.points)
+            * (1 if kind == "hard" else LANES // 3),
         }
         if params["keep_examples"]:
             needs["kept examples"] = shape.data_bytes

@@ -21,6 +21,7 @@ HOMES = {
     "hyperbolic": "labelspace.methods.hyperbolic:Hyperbolic",
     "fusion": "labelspace.methods.fusion:Fusion",
     "knn": "labelspace.methods.knn:KNN",
+    "labeltext": "labelspace.methods.labeltext:LabelText",
     "lexical": "labelspace.methods.lexical:Lexical",
     "linear": "labelspace.methods.linear:Linear",
     "neuralxc": "labelspace.methods.neuralxc:NeuralXC",

@@ -114,6 +114,20 @@ def with_labels_to(dataset: Dataset, n_labels: int) -> Dataset:
     )
 
 
+def without_label_texts(dataset: Dataset) -> Dataset:
+    """Return the dataset without label texts and without the labels that only these have."""
+    if dataset.label_texts is None:
+        return dataset
+    # Labels that only the label texts have come last.
+    return with_labels_to(dataset, int(dataset.labels.indices.max(initial=-1)) + 1)
+
+
+def uses_label_texts(dataset: Dataset, model: Method) -> bool:
+    """Return whether the method is given what it needs of the label texts of these data."""
+    has_both = dataset.label_texts is not None and dataset.texts is not None
+    return has_both and model.reads_label_texts()
+
+
 def label_text_figures(texts: LabelTexts) -> dict[str, Any]:
     """Return what `model.json` has on label texts."""
     return {

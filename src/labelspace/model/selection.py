@@ -104,21 +104,24 @@ class Selection:
         """
         if self.above is None:
             return ranking
-        rows, places = np.nonzero(ranking.labels >= 0)
-        labels, scores = ranking.labels[rows, places], ranking.scores[rows, places]
+        rows, ranks = np.nonzero(ranking.labels >= 0)
+        labels, scores = ranking.labels[rows, ranks], ranking.scores[rows, ranks]
         starts, counts = self.above.indptr[labels], np.diff(self.above.indptr)[labels]
         within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
         added = self.above.indices[np.repeat(starts, counts) + within]
-        rows = np.concatenate([rows, np.repeat(rows, counts)])
         labels = np.concatenate([labels, added]).astype(np.int64)
-        scores = np.concatenate([scores, np.repeat(scores, counts)])
-        # The largest score of each (row, label), then the order within a row.
-        order = np.lexsort((-scores, labels, rows))
-        rows, labels, scores = rows[order], labels[order], scores[order]
+        rows, ranks, scores = (
+            np.concatenate([own, np.repeat(own, counts)]) for own in (rows, ranks, scores)
+        )
+        # The best rank and the largest score of each (row, label), then the order within a row.
+        order = np.lexsort((ranks, labels, rows))
+        rows, labels, ranks, scores = rows[order], labels[order], ranks[order], scores[order]
         first = np.ones(len(rows), dtype=bool)
         first[1:] = (rows[1:] != rows[:-1]) | (labels[1:] != labels[:-1])
-        rows, labels, scores = rows[first], labels[first], scores[first]
-        order = np.lexsort((labels, self._depths[labels], -scores, rows))
+        if len(rows):
+            scores = np.maximum.reduceat(scores, np.flatnonzero(first))
+        rows, labels, ranks = rows[first], labels[first], ranks[first]
+        order = np.lexsort((labels, self._depths[labels], ranks, rows))
         rows, labels, scores = rows[order], labels[order], scores[order]
         per_row = np.bincount(rows, minlength=len(ranking))
         place = np.arange(len(rows)) - np.repeat(per_row.cumsum() - per_row, per_row)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.sparse import csr_matrix
+
 from labelspace.components.training_data import Shape
 from labelspace.data import Columns, read
 from labelspace.data.beside import with_chosen_texts
@@ -29,6 +31,7 @@ from labelspace.model.reading import (
     Source,
     kept_ids,
     label_text_figures,
+    uses_label_texts,
     with_labels_first,
     with_labels_to,
 )
@@ -157,7 +160,8 @@ class _Run:
         pipeline, X, metadata = _fit_features(dataset, model, self.features)
         self.on_stage("loading libraries, checking memory")  # loading takes longer than the check
         matches = pipeline.matcher is not None
-        refuse_if_too_large(model, Shape.of(X, dataset.labels, matches))
+        texts = _label_texts(pipeline, dataset, model)
+        refuse_if_too_large(model, Shape.of(X, dataset.labels, matches, texts))
         self.on_stage(f"training {model.name}")
         start = time.monotonic()
         model.fit(
@@ -171,6 +175,7 @@ class _Run:
             callbacks=self.callbacks,
             **({"label_names": pipeline.label_names(dataset)} if model.needs_label_names else {}),
             **({"name_matches": True} if matches else {}),
+            **({"label_texts": texts} if texts is not None else {}),
         )
         metadata["seconds"] = round(time.monotonic() - start, 3)
         tagger = _fitted_tagger(known, pipeline, model, metadata)
@@ -189,15 +194,9 @@ def _trained_width(dataset: Dataset, model: Method) -> int:
     Labels that only the label texts have come last. To a method that does not use the texts they
     would be columns that it can never predict, so it is trained without them.
     """
-    if dataset.label_texts is None or _matches_names(dataset, model):
+    if dataset.label_texts is None or uses_label_texts(dataset, model):
         return dataset.n_labels
     return int(dataset.labels.indices.max(initial=-1)) + 1
-
-
-def _matches_names(dataset: Dataset, model: Method) -> bool:
-    """Return whether the method is given matches of label names in the texts."""
-    has_both = dataset.label_texts is not None and dataset.texts is not None
-    return has_both and model.reads_label_texts()
 
 
 def _trained_part(dataset: Dataset, width: int) -> Dataset:
@@ -233,7 +232,7 @@ def needed_memory(
     dataset = _as_dataset(source, columns, labels=labels)
     dataset = _trained_part(dataset, _trained_width(dataset, model))
     pipeline, X, _ = _fit_features(dataset, model, features)
-    return needed_bytes(model, Shape.of(X, dataset.labels, pipeline.matcher is not None))
+    return needed_bytes(model, _shape(X, dataset, pipeline, model))
 
 
 def _created(method: str | Method, params: dict[str, Any]) -> Method:
@@ -269,7 +268,8 @@ def _fit_features(
     """Return the pipeline, the rows of the training data, and metadata on the features' speed."""
     chosen = model.text_features() if features is None else features
     pipeline = pipeline_for(dataset, chosen)
-    if dataset.label_texts is not None and _matches_names(dataset, model):
+    wanted = model.takes_name_matches and uses_label_texts(dataset, model)
+    if wanted and dataset.label_texts is not None:
         pipeline.matcher = NameMatcher.of(dataset.label_texts)
     start = time.monotonic()
     X = pipeline.fit_transform(dataset)
@@ -282,6 +282,17 @@ def _fit_features(
         "texts_per_second": round(len(dataset) / max(seconds, 1e-9)),
     }
     return pipeline, X, {"text_features": speed}
+
+
+def _label_texts(pipeline: FeaturePipeline, dataset: Dataset, model: Method) -> csr_matrix | None:
+    """Return the features of the labels' texts, for a method that takes them."""
+    wanted = model.takes_label_texts and uses_label_texts(dataset, model)
+    return pipeline.label_texts(dataset) if wanted else None
+
+
+def _shape(X: Features, dataset: Dataset, pipeline: FeaturePipeline, model: Method) -> Shape:
+    texts = _label_texts(pipeline, dataset, model)
+    return Shape.of(X, dataset.labels, pipeline.matcher is not None, texts)
 
 
 def _fitted_tagger(
@@ -361,7 +372,7 @@ def plan_training(
     dataset = _as_dataset(source, columns, labels=labels)
     dataset = _trained_part(dataset, _trained_width(dataset, model))
     pipeline, X, _ = _fit_features(dataset, model, features)
-    shape = Shape.of(X, dataset.labels, pipeline.matcher is not None)
+    shape = _shape(X, dataset, pipeline, model)
     resolved = model.resolve(model.get_params(), shape)
     given = model.get_params()
     chosen = {name: value for name, value in resolved.items() if is_auto(given[name])}

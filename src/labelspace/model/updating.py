@@ -13,6 +13,8 @@ import numpy as np
 from labelspace.components.training_data import Shape
 from labelspace.data.taxonomy import joined
 from labelspace.errors import UnsupportedError
+from labelspace.features.name_matcher import NameMatcher
+from labelspace.features.pipeline import FeaturePipeline
 from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.descriptions import methods_with
@@ -51,12 +53,16 @@ def update_tagger(
     taxonomy = joined([tagger.taxonomy, dataset.taxonomy], dataset.names())
     Y = dataset.labels[:, :width]
     on_stage("computing features")
-    X = tagger.pipeline.transform(dataset)
+    pipeline = _with_names(tagger, dataset)
+    X = pipeline.transform(dataset)
     on_stage("loading libraries, checking memory")
     refuse_if_too_large(tagger.method, Shape.of(X, Y))
     on_stage(f"training {tagger.method.name}")
     start, known = time.monotonic(), tagger.method.n_labels_
-    tagger.method.partial_fit(X, Y, callbacks=callbacks)
+    renamed = pipeline is not tagger.pipeline
+    given = {"name_matches": True} if renamed else {}
+    tagger.method.partial_fit(X, Y, callbacks=callbacks, **given)
+    tagger.pipeline = pipeline
     done = {
         "points": len(dataset),
         "new_labels": dataset.n_labels - len(tagger.label_names),
@@ -85,6 +91,18 @@ def update_tagger(
         # Labels after those of the method had no examples, and may have another place now.
         before = LabelCounts(tagger.label_counts.counts[:known], tagger.label_counts.n_points)
         tagger.label_counts = before.plus(LabelCounts.of(dataset.labels))
+
+
+def _with_names(tagger: Tagger, dataset: Dataset) -> FeaturePipeline:
+    """Return the features of the model, of other names of labels if the update brings such."""
+    pipeline, texts = tagger.pipeline, dataset.label_texts
+    if pipeline.matcher is None or texts is None or tagger.label_texts is None:
+        return pipeline
+    if list(texts.forms()) == list(tagger.label_texts.forms()):
+        return pipeline  # labels without a name need no columns
+    # Languages keep their numbers, which the model has learned.
+    matcher = NameMatcher.of(texts, pipeline.matcher.languages)
+    return FeaturePipeline(pipeline.text, pipeline.n_numeric, pipeline.numbers, matcher)
 
 
 def _read(

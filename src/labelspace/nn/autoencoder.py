@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace._core.arrays import prefixed, with_prefix
+from labelspace._core.compiled import loop
 from labelspace.nn.activations import LINEAR, RELU, Activation
 from labelspace.nn.dense_layers import DenseLayers
 from labelspace.nn.encoder import Encoder
@@ -160,7 +160,7 @@ class _CellProducts(torch.autograd.Function):
         return torch.from_numpy(to_h), torch.from_numpy(to_rows), None, None
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop(fastmath={"reassoc", "contract"})
 def _multiply_cells(h, rows, indptr, columns, out):  # type: ignore[no-untyped-def]
     for i in range(len(h)):
         for cell in range(indptr[i], indptr[i + 1]):

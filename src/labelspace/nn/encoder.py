@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.dense import unit_array as unit_array
+from labelspace._core.threads import product
 from labelspace.nn.activations import RELU, Activation
 from labelspace.nn.products import dense_times_dense, sparse_times_dense
 from labelspace.nn.row_tables import SparseLinear
@@ -180,15 +181,19 @@ class Encoder:
             h = self.activation(h) @ _weight(layer) + layer["bias"]
         return h
 
-    def encode(self, X: csr_matrix) -> np.ndarray:
-        """Return vectors without gradient; a row does not depend on the rows beside it."""
+    def encode(self, X: csr_matrix, *, by_row: bool = True) -> np.ndarray:
+        """Return vectors without gradient; a row does not depend on the rows beside it.
+
+        Without `by_row` it may, in the last bits: hidden layers are then several times as fast.
+        """
         h = sparse_times_dense(X, self.input_layer.weight)
         if self.length is not None:
             h *= self.length.detach().numpy() / _column_lengths(self.input_layer.weight)
         if self.bias is not None:
             h += self.bias.detach().numpy()
         for weight, bias in self._dense_layers():
-            h = dense_times_dense(self.activation.apply(h), weight, bias)
+            h = self.activation.apply(h)
+            h = dense_times_dense(h, weight, bias) if by_row else product(h, weight) + bias
         return h
 
     def _dense_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
+
+from labelspace._core.compiled import loop, loop_part
 
 _CODES = {"hyperbolic": 0, "euclidean": 1, "spherical": 2}
 _SMALLEST_GAP = np.finfo(np.float64).eps  # of 1 - |x|^2, on the rim
@@ -66,7 +67,7 @@ class _PairDistances(torch.autograd.Function):
         return torch.from_numpy(on_x), torch.from_numpy(on_y), None, None, None
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop_part(fastmath={"reassoc", "contract"})
 def _square(x, y):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(len(x)):
@@ -74,7 +75,7 @@ def _square(x, y):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _gaps(points):  # type: ignore[no-untyped-def]
     """Return 1 - |x|^2 of each point."""
     gaps = np.empty(len(points))
@@ -86,7 +87,7 @@ def _gaps(points):  # type: ignore[no-untyped-def]
     return gaps
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _distances(x, y, rows, columns, geometry, found):  # type: ignore[no-untyped-def]
     gap_x, gap_y = _gaps(x), _gaps(y)
     for pair in range(len(rows)):
@@ -102,7 +103,7 @@ def _distances(x, y, rows, columns, geometry, found):  # type: ignore[no-untyped
             found[pair] = 2.0 * np.arcsin(min(0.5 * np.sqrt(square), 1.0))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _gradients(x, y, rows, columns, geometry, outer, on_x, on_y):  # type: ignore[no-untyped-def]
     gap_x, gap_y = _gaps(x), _gaps(y)
     for pair in range(len(rows)):

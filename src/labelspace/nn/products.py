@@ -8,9 +8,9 @@ example have the bits that they have in a batch.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop
 from labelspace._core.threads import cores, parallel_blocks
 
 
@@ -79,7 +79,7 @@ def rows_per_block(n: int) -> int:
     return max(16, -(-n // (4 * cores())))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def _multiply_sparse(indptr, indices, data, weight, out):  # type: ignore[no-untyped-def]
     width = weight.shape[1]
     for row in range(len(out)):
@@ -90,7 +90,7 @@ def _multiply_sparse(indptr, indices, data, weight, out):  # type: ignore[no-unt
                 target[j] += value * source[j]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def _multiply_dense(h, weight, out):  # type: ignore[no-untyped-def]
     width = weight.shape[1]
     for row in range(len(out)):

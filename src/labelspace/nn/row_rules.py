@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace._core.adam import BETA_1, BETA_2, EPSILON
+from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks
 from labelspace.nn import poincare
 from labelspace.nn.products import rows_per_block, sparse_times_dense
@@ -127,7 +127,7 @@ class MomentumLinear(SparseLinear):
         return {"velocity": torch.from_numpy(self.velocity)}
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _momentum_rows(place, gradient, rates, weight, velocity):  # type: ignore[no-untyped-def]
     """Update all rows; `place` is that of a row's gradient, -1 where the batch gives none."""
     momentum, decay = np.float32(MOMENTUM), np.float32(WEIGHT_DECAY)

@@ -13,10 +13,10 @@ from typing import Self
 
 import numpy as np
 import torch
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.adam import adam_update
+from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks
 from labelspace.nn.products import rows_per_block, sparse_times_dense
 
@@ -160,7 +160,7 @@ class SparseLinear(RowTable):
         parallel_blocks(len(used), block, block=rows_per_block(len(used)))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def _adam_columns(  # type: ignore[no-untyped-def]
     used, indptr, indices, data, gradient, decay, rate,
     row_lr_scale, weight, moment1, moment2, steps,
@@ -178,7 +178,7 @@ def _adam_columns(  # type: ignore[no-untyped-def]
         adam_update(w, sums, m, v, decay, rate * row_lr_scale[column], steps[column])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _adam_rows(  # type: ignore[no-untyped-def]
     ids, gradient, decay, rate, row_lr_scale, weight, moment1, moment2, steps
 ):

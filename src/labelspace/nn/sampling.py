@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
+
+from labelspace._core.compiled import loop, loop_part
 
 Negatives = Literal["in-batch", "uniform", "frequency", "hard", "all"]
 
@@ -200,7 +201,7 @@ def negatives_per_row(Y: csr_matrix, count: int, rng: np.random.Generator) -> np
     return found
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _draw_outside(indptr, indices, n_labels, chances, found):  # type: ignore[no-untyped-def]
     for row in range(len(found)):
         own = indices[indptr[row] : indptr[row + 1]]
@@ -276,7 +277,7 @@ class Partners:
         return found
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _draw_partners(  # type: ignore[no-untyped-def]
     places, rows, indptr, indices, sums, t_indptr, t_indices, chances, found
 ):
@@ -285,7 +286,14 @@ def _draw_partners(  # type: ignore[no-untyped-def]
         start, stop = indptr[row], indptr[row + 1]
         for draw in range(chances.shape[2]):
             drawn = sums[start] + chances[0, number, draw] * (sums[stop] - sums[start])
-            cell = start + np.searchsorted(sums[start:stop], drawn, side="right") - 1
+            low, high = start, stop
+            while low < high:  # searchsorted takes longer to compile
+                middle = (low + high) // 2
+                if sums[middle] <= drawn:
+                    low = middle + 1
+                else:
+                    high = middle
+            cell = low - 1
             first, last = t_indptr[indices[cell]], t_indptr[indices[cell] + 1]
             other = t_indices[first + int(chances[1, number, draw] * (last - first))]
             similarity = _cosine(indices[start:stop], indices[indptr[other] : indptr[other + 1]])
@@ -293,7 +301,7 @@ def _draw_partners(  # type: ignore[no-untyped-def]
                 best, found[places[number]] = similarity, other
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _cosine(one, other):  # type: ignore[no-untyped-def]
     """Return the cosine of two sorted sets."""
     a, b, shared = 0, 0, 0

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+from labelspace._core.compiled import keeps_loops
+from labelspace._core.work import listening
 from labelspace.runs.callbacks import Callback, Run
 
 SECONDS_PER_LINE = 30.0  # without a terminal
 COMPILING = "compiling loops, once: later runs start at once"
+COMPILING_EACH_TIME = "compiling loops: give a folder for them as NUMBA_CACHE_DIR to keep them"
 
 
 class Display(Protocol):
@@ -114,8 +117,8 @@ class ProgressLines:
 def progress_bar(bars: bool = True) -> Iterator[Display]:
     """Show bars on standard error, or lines where they cannot be drawn; report compilation too.
 
-    With `bars=False` there are lines in any case, for commands that print results to the same
-    terminal.
+    Work that is reported while it is open (`report_work`) is shown too. With `bars=False` there are
+    lines in any case, for commands that print results to the same terminal.
     """
     from rich.console import Console
     from rich.progress import (
@@ -130,7 +133,7 @@ def progress_bar(bars: bool = True) -> Iterator[Display]:
     # rich draws in notebooks by ipywidgets alone.
     widgets = console.is_jupyter and find_spec("ipywidgets") is not None
     if not bars or not (console.is_terminal or widgets):
-        with compilation_notice(), ProgressLines() as lines:
+        with compilation_notice(), ProgressLines() as lines, listening(ProgressBar(lines).on_work):
             yield lines
         return
     with (
@@ -143,6 +146,7 @@ def progress_bar(bars: bool = True) -> Iterator[Display]:
             transient=True,
         ) as progress,
         compilation_notice(),
+        listening(ProgressBar(progress).on_work),
     ):
         yield progress
 
@@ -159,7 +163,7 @@ def compilation_notice(print_message: Callable[[str], None] = print_line) -> Ite
             # Numba compiles parts of its own that it never caches; ours are what takes long.
             if not Once.printed and _is_ours(happened.data.get("dispatcher")):
                 Once.printed = True
-                print_message(COMPILING)
+                print_message(COMPILING if keeps_loops() else COMPILING_EACH_TIME)
 
         def on_end(self, happened: Any) -> None: ...
 

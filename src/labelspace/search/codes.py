@@ -6,8 +6,8 @@ A quarter of the bytes is read, which is where the time goes; candidates are sco
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop_part
 from labelspace._core.threads import parallel_blocks
 
 LARGEST_CODE = 127
@@ -26,7 +26,7 @@ def quantise(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return scales, codes
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def to_integers(query, scales, out):  # type: ignore[no-untyped-def]
     """Round the query to the codes' scales, as fine as 16 bits allow without overflow of a sum."""
     largest = np.float32(0.0)
@@ -37,7 +37,7 @@ def to_integers(query, scales, out):  # type: ignore[no-untyped-def]
         out[j] = np.rint(query[j] * scales[j] / largest * finest) if largest > 0 else 0
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def integer_dot(query, codes, label):  # type: ignore[no-untyped-def]
     """Return the inner product of a query and one row of codes in 32 bits."""
     # Narrow at each step: so the compiler finds the processor's multiply-add of integers.

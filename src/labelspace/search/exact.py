@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.search.index import MARGIN, QUERY_BLOCK, InnerProductIndex, dot
@@ -49,17 +49,17 @@ def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndar
     parallel_blocks(len(products), block, block=64)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _scan(queries, vectors, labels, scores):  # type: ignore[no-untyped-def]
     for row in range(len(queries)):
         query, best_labels, best_scores = queries[row], labels[row], scores[row]
-        filled = 0
+        filled = np.int64(0)
         for label in range(len(vectors)):
             score = dot(query, vectors[label])
             filled = keep_best(score, label, best_scores, best_labels, filled)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _keep_best_of(products, first, labels, scores):  # type: ignore[no-untyped-def]
     for row in range(len(products)):
         values, best_labels, best_scores = products[row], labels[row], scores[row]

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
@@ -136,7 +136,7 @@ def unknown_kind(kind: str) -> StoreError:
 
 
 # Sums may be reordered, or the loop would not use vector instructions.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop_part(fastmath={"reassoc", "contract"})
 def dot(one, other):  # type: ignore[no-untyped-def]
     """Return the inner product in float32."""
     total = np.float32(0.0)
@@ -145,13 +145,13 @@ def dot(one, other):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _score(queries, vectors, candidates, labels, scores):  # type: ignore[no-untyped-def]
     """Score candidates: the only place where scores that users see are computed."""
     for row in range(len(queries)):
-        filled = 0
+        filled = np.int64(0)
         for label in candidates[row]:
             if label < 0:
                 break
             score = dot(queries[row], vectors[label])
-            filled = keep_best(score, label, scores[row], labels[row], filled)
+            filled = keep_best(score, np.int64(label), scores[row], labels[row], filled)

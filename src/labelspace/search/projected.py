@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
-from numba import njit
 
 from labelspace._core.checks import are_numbers, kept_count
+from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks, product
 from labelspace.errors import StoreError
 from labelspace.search.codes import integer_dot, quantise, to_integers
@@ -89,7 +89,7 @@ def leading_directions(vectors: np.ndarray, queries: np.ndarray) -> np.ndarray:
     return np.asarray(directions.T[::-1], np.float32)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _best_candidates(queries, directions, scales, codes, labels):  # type: ignore[no-untyped-def]
     """Write the labels with the largest projected scores, in any order.
 

@@ -5,52 +5,49 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 
 from labelspace.methods.dxml import losses
 
-N, OTHERS, LABELS = 9, 5, 7
+LABELS, DIM, SCALE = 70, 4, 3.0  # a logarithm is taken per 64 labels
 
 
-@pytest.fixture
-def batch():
-    rng = np.random.default_rng(0)
-    Y = csr_matrix((rng.random((N, LABELS)) < 0.3).astype(np.float32))
-    more = csr_matrix((rng.random((OTHERS, LABELS)) < 0.3).astype(np.float32))
-    torch.manual_seed(0)
-    return torch.randn(N, N + OTHERS), Y, vstack([Y, more], "csr")
-
-
-def neighbour_probabilities(logits):
-    return torch.softmax(logits.clone().fill_diagonal_(-torch.inf), 1)
-
-
-def with_gradient_of(loss, logits):
-    logits = logits.detach().clone().requires_grad_()
-    value = loss(logits)
+def with_gradient_of(loss, points):
+    points = points.detach().clone().requires_grad_()
+    value = loss(points)
     value.backward()
-    return value.item(), logits.grad.numpy()
+    return value.item(), points.grad.numpy()
 
 
-def test_votes_are_the_cross_entropy_of_a_smooth_k_nn(batch):
-    logits, Y, their_Y = batch
+@pytest.mark.parametrize("others", [0, 5])
+@pytest.mark.parametrize("n", [9, 300])  # one block of examples, and several
+def test_votes_are_the_cross_entropy_of_a_smooth_k_nn(n, others):
+    rng = np.random.default_rng(0)
+    their_Y = csr_matrix((rng.random((n + others, LABELS)) < 0.3).astype(np.float32))
+    all_points = rng.standard_normal((n + others, DIM)).astype(np.float32)
+    all_points /= np.linalg.norm(all_points, axis=1, keepdims=True)
+    points = torch.from_numpy(all_points[:n])
     used = np.unique(their_Y.indices)
-    neighbour_labels = torch.from_numpy(their_Y.toarray()[:, used]).double()
-    own = torch.from_numpy(Y.toarray()[:, used]).double()
+    labels = torch.from_numpy(their_Y.toarray()[:, used]).double()
 
-    def by_definition(scores):
-        q = neighbour_probabilities(scores) @ neighbour_labels * (1 - 2 * losses.EPS) + losses.EPS
-        return -(own * q.log() + (1 - own) * (1 - q).log()).sum() / N
+    def loss_by_definition(z):
+        near = torch.cat([z, torch.from_numpy(all_points[n:]).double()])
+        itself = torch.eye(n, n + others).bool()
+        p = torch.softmax((SCALE * z @ near.T).masked_fill(itself, -torch.inf), 1)
+        q = p @ labels * (1 - 2 * losses.EPS) + losses.EPS
+        own = labels[:n]
+        return -(own * q.log() + (1 - own) * (1 - q).log()).sum() / n
 
-    expected = with_gradient_of(by_definition, logits.double())
-    found = with_gradient_of(lambda scores: losses.votes(scores, Y, their_Y), logits)
+    expected = with_gradient_of(loss_by_definition, points.double())
+    fixed = (all_points[n:], their_Y[n:]) if others else None
+    found = with_gradient_of(lambda z: losses.votes(z, SCALE, their_Y[:n], fixed), points)
     assert found[0] == pytest.approx(expected[0], rel=1e-5)
-    np.testing.assert_allclose(found[1], expected[1], atol=1e-6)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-3, atol=1e-5)
 
 
 def test_a_batch_of_one_example_has_no_gradient():
     Y = csr_matrix(np.array([[1, 0, 1]], np.float32))
-    value, gradient = with_gradient_of(lambda s: losses.votes(s, Y, Y), torch.ones(1, 1))
+    value, gradient = with_gradient_of(lambda z: losses.votes(z, 20.0, Y), torch.ones(1, 2))
     assert np.isfinite(value)
     np.testing.assert_array_equal(gradient, 0.0)
 

@@ -7,56 +7,100 @@ import pytest
 from labelspace.components.training_data import Shape
 from labelspace.methods.fusion import budget, plan
 from labelspace.methods.fusion.budget import TrainingBudget
+from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.method import Fusion
 from labelspace.methods.fusion.plan import Member
 from support.planted import planted
 
 FEW = Shape(5000, 2000, 150, 300_000, 12_000)
+MEASURED = {"knn": 0.1, "linear": 1.0, "hierarchicalxc": 2.0}  # seconds; an epoch of dxml takes 0.2
 
 
-@pytest.mark.parametrize(("seconds", "epochs"), [(1000.0, 30), (15.0, 30), (13.0, 15), (8.0, 8)])
-def test_the_longest_plan_that_fits_is_chosen(seconds, epochs, monkeypatch):
-    monkeypatch.setattr(budget.time, "monotonic", lambda: 0.0)
-    limit = TrainingBudget(seconds)
-    limit.tree_seconds = 1.0  # linear takes 2.5 s, twice; dxml 9 s
-    chosen = Fusion(budget=seconds)._plan_within(limit, FEW)
-    assert [member.method for member in chosen[:2]] == ["linear", "dxml"]
-    assert chosen[1].parameters["epochs"] == epochs
-    assert (len(chosen) > 2) == (seconds == 1000.0)
-
-
-def test_reserve_accepts_members_that_fit_and_keeps_time_to_refit_them(monkeypatch):
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still until the test moves it, and members of known speed."""
     now = [100.0]
     monkeypatch.setattr(budget.time, "monotonic", lambda: now[0])
-    limit = TrainingBudget(60.0)
-    limit.tree_seconds = 2.0
-    assert limit.reserve(Member("a", {}, cost=10.0), refits=False)  # 20 s of 60
-    now[0] += 25.0
-    assert limit.reserve(Member("b", {}, cost=5.0), refits=True)  # 20 s of the 35 left
-    now[0] += 10.0
-    # 25 s are left, of which 10 are reserved.
-    assert not limit.reserve(Member("c", {}, cost=8.0), refits=False)
-    assert limit.reserve(Member("d", {}, cost=7.0), refits=False)
-    assert TrainingBudget(None).reserve(Member("e", {}, cost=1e9), refits=True)
+    monkeypatch.setattr(budget, "COMBINATION", 0.0)
+    monkeypatch.setattr(budget, "MARGIN", 1.0)
+
+    def measured(_self, name, _parameters, epochs):
+        return (MEASURED.get(name, 0.0), 0.2 if epochs else 0.0)
+
+    monkeypatch.setattr(TrainingBudget, "_measured", measured)
+    return now
 
 
-def test_fits_adds_up_the_times_of_a_plan(monkeypatch):
-    monkeypatch.setattr(budget.time, "monotonic", lambda: 0.0)
-    limit = TrainingBudget(60.0)
-    limit.tree_seconds = 2.0
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(
+    ("seconds", "expected", "epochs"),
+    [
+        (0.1, ["knn"], None),
+        (2.2, ["linear", "knn"], None),  # both are refitted
+        (4.0, ["linear", "dxml"], 10),
+        (5.9, ["linear", "dxml"], 10),
+        (6.1, ["linear", "dxml"], 20),
+        (10.3, ["linear", "dxml", "knn", "hierarchicalxc"], 20),
+    ],
+)
+def test_the_longest_plan_that_fits_is_chosen(seconds, expected, epochs):
+    chosen = Fusion(budget=seconds)._plan_within(TrainingBudget(seconds), FEW)
+    assert [member.method for member in chosen] == expected
+    assert [m.parameters["epochs"] for m in chosen if m.method == "dxml"] == [epochs] * bool(epochs)
 
-    def member(cost, seconds=0.0):
-        return Member("a", {}, cost=cost, seconds=seconds)
 
-    assert limit.fits([(member(10.0), True), (member(10.0), False)])  # 60 s
-    assert not limit.fits([(member(10.0), True), (member(10.1), False)])
-    assert not limit.fits([(member(1.0, seconds=61.0), False)])
-    assert TrainingBudget(None).fits([(member(1e9), True)])
+def test_reserve_accepts_members_that_fit_and_keeps_time_to_refit_them(clock):
+    limit = TrainingBudget(10.0)
+    assert limit.reserve(Member("hierarchicalxc", {}), refits=False)  # 2 s of 10
+    clock[0] += 3.0
+    assert limit.reserve(Member("dxml", {"epochs": 10}), refits=True)  # 4 s of the 7 left
+    clock[0] += 2.0
+    # 5 s are left, of which 2 are reserved.
+    assert not limit.reserve(Member("dxml", {"epochs": 16}), refits=False)
+    assert limit.reserve(Member("dxml", {"epochs": 14}), refits=False)
+    assert TrainingBudget(None).reserve(Member("dxml", {"epochs": 10**9}), refits=True)
+
+
+@pytest.mark.usefixtures("clock")
+def test_fits_adds_up_the_times_of_a_plan():
+    limit = TrainingBudget(6.0)
+    linear, tree = Member("linear", {}), Member("hierarchicalxc", {})
+    assert limit.fits([(linear, True), (tree, True)])
+    assert not limit.fits([(linear, True), (tree, True), (Member("knn", {}), False)])
+    assert TrainingBudget(None).fits([(Member("dxml", {"epochs": 10**9}), True)])
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_member_that_cannot_fit_is_not_measured(monkeypatch):
+    monkeypatch.setattr(TrainingBudget, "_measured", None)
+    assert not TrainingBudget(1.0).fits([(Member("dxml", {"epochs": 1}, seconds=1.1), False)])
+
+
+def test_times_are_measured_on_a_sample_and_scaled_to_all_examples(monkeypatch):
+    X, Y = planted(300)
+    monkeypatch.setattr(budget, "SAMPLE", 100)
+    taken = []
+
+    def fit(_self, name, parameters, rows, _held):
+        taken.append((name, len(rows)))
+        return 0.01 * len(rows) * parameters.get("epochs", 1)
+
+    monkeypatch.setattr(TrainingBudget, "_fit", fit)
+    monkeypatch.setattr(budget, "MARGIN", 1.0)
+    limit = TrainingBudget(100.0)
+    limit.calibrate(X, Y, MemberColumns(), 0)
+    n = len(limit._rows)
+    assert limit.seconds_of(Member("knn", {})) == pytest.approx(0.01 * n)
+    assert taken == [("knn", budget.WARM_UP), ("knn", 100)]
+    assert limit.seconds_of(Member("knn", {"seed": 1})) == pytest.approx(0.01 * n)
+    assert len(taken) == 2  # another seed is not measured again
+    # An epoch on the sample takes 1 s, which is scaled to all examples.
+    assert limit.seconds_of(Member("dxml", {"epochs": 5})) == pytest.approx(0.05 * n)
 
 
 @pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, 6)])
 def test_at_least_one_member_is_trained_and_all_if_there_is_time(budget, count, monkeypatch):
-    quick = Member("dxml", {**plan.DXML_PARAMETERS, "epochs": 1}, cost=4.0)
+    quick = Member("dxml", {**plan.DXML_PARAMETERS, "epochs": 1})
     monkeypatch.setattr(plan, "dxml_member", lambda _: quick)
     X, Y = planted(300)
     model = Fusion(budget=budget).fit(X, Y)

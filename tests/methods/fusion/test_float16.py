@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelspace.methods.fusion.float16 import as_float32, to_float16
+from labelspace.methods.fusion.float16 import as_float32, round_in_place, to_float16
 
 RNG = np.random.default_rng(0)
 LONG = 5000
@@ -57,3 +57,25 @@ def test_arrays_of_full_precision_keep_their_floats():
     assert kept["0.points"] is given
     assert kept["0.weights@float32"].dtype == np.float16
     assert kept["points@int64"].dtype == np.uint16
+
+
+def test_rounding_in_place_is_what_is_stored():
+    sizes = 10.0 ** RNG.uniform(-12, 4.5, LONG)
+    given = {
+        "some": (RNG.standard_normal(LONG) * sizes).astype(np.float32),
+        "across": np.asfortranarray(RNG.standard_normal((LONG, 2)).astype(np.float32)),
+        "zeros": np.zeros(LONG, np.float32),
+        "large": np.full(LONG, 1.2345678e6, np.float32),
+        "short": RNG.standard_normal(10).astype(np.float32),
+        "exact": RNG.standard_normal(LONG).astype(np.float32),
+        "counts": np.arange(LONG),
+    }
+    given["rounded"] = given["some"].astype(np.float16).astype(np.float32)
+    given["rounded"][7] = 1.25e-6  # few digits, and yet not among the numbers of 16 bits
+    wanted = as_float32(to_float16({name: each.copy() for name, each in given.items()}, ["exact"]))
+    round_in_place(given, ["exact"])
+    for name, array in given.items():
+        np.testing.assert_array_equal(array, wanted[name])
+    fixed = RNG.standard_normal(LONG).astype(np.float32)
+    fixed.flags.writeable = False
+    round_in_place({"fixed": fixed})  # a memory map

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import labelspace as ls
 from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.stacking import Combiner
-from labelspace.errors import ModelFormatError
+from labelspace.components.training_data import Shape
+from labelspace.errors import InputError, ModelFormatError
+from labelspace.methods.fusion.plan import LONG_TEXTS, plan_members
 from support.named import N_LABELS, N_SEEN, named
 
 MEMBERS = "knn,linear,lexical"
@@ -121,3 +125,70 @@ def test_an_update_counts_further_matches_and_adds_labels(test_set, tmp_path):
     assert np.array_equal(loaded.scores, again.scores)
     assert model.neighbours("hidden3", k=1)
     assert model.explain("bright pencils", "pencil").examples
+
+
+def test_an_update_can_name_new_labels_and_rename_others(test_set, tmp_path):
+    model = ls.train(named(400), method="fusion", members=MEMBERS)
+    pencil = model.names().index("pencil")
+    file = tmp_path / "more.tsv"
+    file.write_text(f"id\tname@en\nx1\tairship\nx2\tballoon\nc{pencil}\tcrayon\n")
+
+    def first(tagger, name):
+        return tagger.tag(f"bright {name}s and old. And more of it.", k=1)[0].name
+
+    assert first(model, "pencil") == "pencil"
+    assert first(model, "crayon") != "pencil"
+    # Of the new labels, the first has an example, in which it is not named.
+    model.update([{"text": "quiet hidden3", "labels": ["x1", "c3"]}], labels=file)
+    assert model.label_names[-2:] == ["x1", "x2"]
+    for name in ("airship", "balloon", "crayon"):
+        assert first(model, name) == name
+    assert first(model, "pencil") != "crayon"
+    assert model.method.n_features_in_ == model.pipeline.n_features
+    again = model.predict(test_set, 5)
+    model.save(tmp_path / "m")
+    loaded = ls.load(tmp_path / "m")
+    assert np.array_equal(loaded.predict(test_set, 5).scores, again.scores)
+    assert "airship (name in the text)" in dict(loaded.explain("airships", "airship").features)
+    # A label without a name needs no columns; it has them once it is named.
+    loaded.update([{"text": "quiet hidden5", "labels": ["x3"]}])
+    file.write_text("id\tname@en\tname@de\nx3\tmeteor\tMeteor\nx4\tcomet\tKomet\n")
+    loaded.update([{"text": "quiet hidden6", "labels": ["x3"]}], labels=file)
+    assert loaded.label_names[-2:] == ["x3", "x4"]
+    assert [first(loaded, name) for name in ("comet", "meteor")] == ["comet", "meteor"]
+    assert loaded.pipeline.matcher.languages == ("en", "de")
+
+
+def test_labels_can_be_added_without_examples(tagger):
+    method = tagger.method
+    other = ls.Fusion.restored(
+        method.to_json(),
+        method.state(),
+        n_features=method.n_features_in_,
+        n_labels=method.n_labels_,
+    )
+    width = other.n_features_in_ + 4
+    other.partial_fit(np.zeros((0, width)), np.zeros((0, N_LABELS + 2)), name_matches=True)
+    assert (other.n_features_in_, other.n_labels_) == (width, N_LABELS + 2)
+    X = np.zeros((1, width), np.float32)
+    X[0, -2:] = 9_000_000.0, 1_000.0  # a match of the last label
+    assert N_LABELS + 1 in other.predict(X, 3).labels[0]
+    with pytest.raises(InputError, match=f"fitted on {width + 2}"):
+        other.partial_fit(X, np.ones((1, N_LABELS + 3)), name_matches=True)
+    plain = ls.Fusion(members="knn").fit(np.eye(3), np.eye(3))
+    with pytest.raises(InputError, match="without match columns"):
+        plain.partial_fit(np.eye(3), np.eye(3), name_matches=True)
+
+
+def test_auto_compares_texts_of_labels_that_have_descriptions():
+    shape = Shape(
+        points=500, features=900, labels=40, feature_nnz=9000, label_nnz=700, match_nnz=300
+    )
+    methods = [member.method for member in plan_members("auto", shape)]
+    assert "lexical" in methods
+    assert "labeltext" not in methods
+    described = replace(shape, label_text_nnz=40 * LONG_TEXTS)
+    assert [member.method for member in plan_members("auto", described)][:2] == [
+        "lexical",
+        "labeltext",
+    ]

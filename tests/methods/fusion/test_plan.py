@@ -11,9 +11,10 @@ from scipy.sparse import csr_matrix
 from labelspace.components.training_data import Shape
 from labelspace.methods.fusion import plan as fusion_plan
 from labelspace.methods.fusion.plan import (
+    candidate_plans,
     dxml_member,
     extended_plans,
-    fallback_members,
+    other_members,
     plan_members,
     shortened_plans,
 )
@@ -42,11 +43,11 @@ def test_members_depend_on_the_size_of_the_data_unless_they_are_named():
 def test_knn_reads_a_part_of_its_index_where_examples_are_many():
     limits = [
         member.parameters.get("max_postings")
-        for shape in (RARE, MANY)
+        for shape in (SHOP, RARE, MANY)
         for member in plan_members("auto", shape)
         if member.method == "knn"
     ]
-    assert limits == [None, 50_000]
+    assert limits == [None, 5_000, 5_000]
 
 
 @pytest.mark.parametrize(
@@ -76,29 +77,36 @@ def test_members_that_rerank_follow_others_and_have_rerank(shape):
     assert all(method_class(member.method).can_rerank for member in others if member.reranks)
     for plan in extended_plans([first, *others], shape):
         assert plan[: 1 + len(others)] == [first, *others]
-    assert not any(member.reranks for member in fallback_members(shape))
+    for plan in candidate_plans("auto", shape, 1.0):
+        assert not plan[0].reranks
 
 
 def test_dxml_has_more_epochs_on_fewer_examples():
     epochs = [dxml_member(n).parameters["epochs"] for n in (1, 5000, 12_000, 24_000, 290_000)]
-    assert epochs == [30, 30, 25, 12, 5]
-    assert plan_members("auto", FEW)[1].parameters["epochs"] == 30
+    assert epochs == [20, 20, 25, 12, 5]
+    assert plan_members("auto", FEW)[1].parameters["epochs"] == 20
 
 
 def test_shortened_plans_have_fewer_epochs_of_dxml():
     linear, dxml = plan_members("auto", FEW)
     half, quarter = shortened_plans([linear, dxml])
     assert half[0] == quarter[0] == linear
-    assert [plan[1].parameters["epochs"] for plan in (half, quarter)] == [15, 8]
-    assert [plan[1].cost / dxml.cost for plan in (half, quarter)] == [0.5, 0.25]
+    assert [plan[1].parameters["epochs"] for plan in (half, quarter)] == [10, 5]
 
 
 def test_without_torch_dxml_is_not_a_member(monkeypatch):
     monkeypatch.setattr(fusion_plan, "find_spec", lambda _: None)
     assert names("auto", FEW) == ["linear", "knn"]
     assert names("auto", MORE) == ["hierarchicalxc", "knn", "linear"]
-    assert {member.method for member in fallback_members(FEW)} == {
-        "knn",
-        "linear",
-        "hierarchicalxc",
-    }
+    for plan in candidate_plans("auto", FEW, 1.0):
+        assert "dxml" not in [member.method for member in plan]
+
+
+@pytest.mark.parametrize("shape", [FEW, SHOP, MORE, RARE, MANY])
+def test_with_a_time_limit_plans_grow_from_knn_alone_to_all_members(shape):
+    plans = candidate_plans("auto", shape, 1.0)
+    assert [member.method for member in plans[0]] == ["knn"]
+    assert [member.method for member in plans[1]] == ["linear", "knn"]
+    usual = plan_members("auto", shape)
+    assert usual in plans
+    assert {member.method for member in plans[-1]} >= {m.method for m in other_members(shape)}

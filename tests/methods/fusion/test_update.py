@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from labelspace._core.sparse import unit_rows
 from labelspace.errors import UnsupportedError
+from labelspace.methods.fusion.float16 import as_float32, to_float16
 from labelspace.methods.fusion.method import Fusion
 from labelspace.methods.fusion.space import WeightSpace
+from labelspace.methods.knn import KNN
 from labelspace.metrics.ranking import measure
 from support.fitted import restored
 from support.planted import planted
@@ -71,11 +74,15 @@ def test_a_member_that_cannot_be_updated_keeps_its_labels():
     np.testing.assert_array_equal(again.predict(X_more, 5).scores, best.scores)
 
 
-def test_scores_of_an_updated_model_are_calibrated():
-    (X, Y), (X_more, Y_more), (X_test, Y_test) = halves(3000)
+@pytest.mark.parametrize("portions", [1, 3])
+def test_scores_of_an_updated_model_are_calibrated(portions):
+    (X, Y), (X_more, Y_more), (X_test, Y_test) = halves(3600)
     model = Fusion(members="knn,linear").fit(X, Y)
-    for rows in np.array_split(np.arange(X_more.shape[0]), 3):
+    before = model.combiner_.weights
+    for rows in np.array_split(np.arange(X_more.shape[0]), portions):
         model.partial_fit(X_more[rows], Y_more[rows])
+    # Few examples do not change the combination.
+    assert np.array_equal(model.combiner_.weights, before) == (portions == 3)
     best = model.predict(X_test, 3)
     true = np.asarray(Y_test[np.repeat(np.arange(len(best)), 3), best.labels.ravel()]).ravel()
     assert abs(best.scores.mean() - true.mean()) < 0.06
@@ -91,6 +98,27 @@ def test_recalibration_keeps_the_order_and_moves_the_scores():
     after = model.combiner_.recalibrated(rankings, csr_matrix(hits), 0.5).rank(rankings, 5)
     np.testing.assert_array_equal(after.labels, before.labels)
     assert after.scores.mean() < before.scores.mean()
+
+
+def test_examples_that_were_held_out_of_an_update_are_learned_and_keep_their_numbers():
+    (X, Y), (X_more, Y_more), _ = halves(3300)
+    model = Fusion(members="knn,linear").fit(X, Y).partial_fit(X_more, Y_more)
+    n_all = X.shape[0] + X_more.shape[0]
+    np.testing.assert_array_equal(np.sort(model.row_order_), np.arange(n_all))
+    held = model.row_order_[-110:] - X.shape[0]
+    assert (np.diff(held) > 0).all()
+    assert len(np.unique(np.diff(held))) > 1  # drawn at random
+    again = restored(model, model.state())
+    model.partial_fit(X[:3], np.pad(Y[:3].toarray(), ((0, 0), (0, 3))))
+    assert len(model.row_order_) == n_all  # a small update is learned as it is
+    for row in held[:20]:
+        for each in (model, again):
+            near = each.nearest_examples(X_more[row], 1)[0]
+            assert near.similarity > 0.999
+            twin = X_more if near.row >= X.shape[0] else X
+            found = twin[near.row - (X.shape[0] if twin is X_more else 0)]
+            cosine = (unit_rows(found) @ unit_rows(X_more[row]).T).toarray()
+            assert cosine[0, 0] > 0.999
 
 
 @pytest.mark.parametrize("members", ["knn,linear", "dxml,linear"])
@@ -157,3 +185,18 @@ def test_the_space_of_weights_keeps_their_products():
     used = lengths > 0
     got = (X @ space.components) @ (space.label_vectors * lengths[:, None]).T
     np.testing.assert_allclose(got[:, used], (X @ weights.T).toarray()[:, used], atol=1e-3)
+
+
+@pytest.mark.parametrize("max_postings", [None, 1000])
+def test_what_an_update_rounds_is_what_is_stored(max_postings):
+    X, Y = planted(400)
+    model = Fusion(members="knn,linear,hierarchicalxc").fit(X[:300], Y[:300])
+    knn = KNN(max_postings=max_postings).fit(X[:300], Y[:300])
+    model.members_[0] = knn
+    model.partial_fit(X[300:], Y[300:])
+    for member in model.members_:
+        own = member.state()
+        stored = as_float32(to_float16(own, member.full_precision))
+        for name, array in own.items():
+            np.testing.assert_array_equal(array, stored[name])
+    assert (knn.neighbours_.rows != knn.neighbours_.postings.T).nnz == 0

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numpy as np
-from numba import njit
+
+from labelspace._core.compiled import loop
 
 FINE, BAD_LABEL, BAD_FEATURE, BAD_VALUE = 0, 1, 2, 3
 
@@ -42,7 +43,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 def kernel(function: Kernel) -> Kernel:
     """Compile a function once, keep the machine code on disk, run it without the GIL."""
-    return cast(Kernel, njit(cache=True, nogil=True)(function))
+    return cast(Kernel, loop(function))
 
 
 @kernel

@@ -4,56 +4,131 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
-from labelspace._core.sparse import rows_of
+from labelspace._core.compiled import loop
+from labelspace._core.threads import parallel_blocks
 from labelspace.nn.losses import with_gradient
 
 EPS = 1e-4  # probabilities of labels are within [EPS, 1 - EPS], so that logarithms are finite
+_ROWS = 128  # examples per task of a thread
 
 
-def votes(logits: Tensor, Y: csr_matrix, their_Y: csr_matrix) -> Tensor:
+def votes(
+    z: Tensor, scale: float, Y: csr_matrix, fixed: tuple[np.ndarray, csr_matrix] | None = None
+) -> Tensor:
     """Return the cross-entropy of the labels that neighbours vote for, with its gradient.
 
     It is a smooth k-NN (neighbourhood components analysis, Goldberger et al. 2004) for many labels.
-    Example i has neighbour j with probability p_ij = softmax_j(logits_ij), p_ii = 0, so that
+    Example i has neighbour j with probability p_ij = softmax_j(scale <z_i, z_j>), p_ii = 0, so that
 
         q_il = sum_j p_ij y_jl,    loss = -1/n sum_i sum_l y_il log q_il + (1 - y_il) log(1 - q_il)
 
-    over the labels l that the neighbours have.
+    over the labels l that the neighbours have. The loss is computed by blocks of examples, each of
+    which is one task of a thread; torch's own operations would pass several times over n x n
+    and n x labels numbers.
 
     Parameters
     ----------
-    logits : Tensor of shape (n, m)
-        Scaled similarities of examples and neighbours. The first n neighbours are the examples.
+    z : Tensor of shape (n, dim)
+        Points of the examples, which are each other's neighbours.
+    scale : float
+        Inverse temperature of the similarities.
     Y : csr_matrix of shape (n, labels)
         Labels of the examples.
-    their_Y : csr_matrix of shape (m, labels)
-        Labels of the neighbours; its first n rows are those of Y.
+    fixed : pair of ndarray (m, dim) and csr_matrix (m, labels), optional
+        Points and labels of further neighbours, which are not trained.
     """
-    n = len(logits)
+    points, n = z.detach().numpy(), len(z)
+    near, their_Y = points, Y
+    if fixed is not None:
+        near, their_Y = np.concatenate([points, fixed[0]]), vstack([Y, fixed[1]], "csr")
     used = np.unique(their_Y.indices)
-    place = np.searchsorted(used, their_Y.indices)
-    neighbour_labels = csr_matrix(
-        (their_Y.data, place, their_Y.indptr), (their_Y.shape[0], len(used))
-    )
-    p = torch.softmax(_without_self(logits), 1).nan_to_num_(0.0).numpy()
-    q = np.ascontiguousarray((neighbour_labels.T @ p.T).T)
-    q *= np.float32(1.0 - 2.0 * EPS)
-    q += np.float32(EPS)
-    own = rows_of(Y), place[: Y.nnz]
-    complement = np.subtract(np.float32(1.0), q)
-    value = np.log(complement[own]).sum() - np.log(q[own]).sum() - np.log(complement).sum()
-    slope = np.reciprocal(complement)  # derivative of the loss by q
-    slope[own] = -1.0 / q[own]
-    slope *= np.float32((1.0 - 2.0 * EPS) / n)
-    gradient = np.ascontiguousarray((neighbour_labels @ slope.T).T)  # by p, then by the logits
-    gradient -= np.einsum("ij,ij->i", gradient, p)[:, None]
-    gradient *= p
-    loss = torch.tensor(value / n, dtype=logits.dtype)
-    return with_gradient(logits, loss, torch.tensor(gradient))
+    place = np.searchsorted(used, their_Y.indices).astype(np.int32)
+    slopes = np.empty((len(near), n), np.float32)  # derivative by the similarities, transposed
+    gradient, starts = np.empty_like(points), range(0, n, _ROWS)
+    values = np.zeros(len(starts))
+
+    def vote(start: int, stop: int) -> None:
+        p = near @ (np.float32(scale) * points[start:stop]).T
+        own = np.arange(stop - start)
+        p[start + own, own] = -np.inf
+        highest = p.max(axis=0)
+        highest[highest == -np.inf] = 0.0  # of a single example, which has no neighbours
+        p -= highest
+        np.exp(p, out=p)
+        p /= np.maximum(p.sum(axis=0), np.float32(1e-30))
+        values[start // _ROWS] = _vote_slopes(
+            p, their_Y.indptr, place, len(used), start, scale / n, slopes
+        )
+
+    def derive(start: int, stop: int) -> None:
+        both = slopes[start:stop] + slopes[:n, start:stop].T  # z_i is a neighbour of others, too
+        np.matmul(both, points, out=gradient[start:stop])
+        if fixed is not None:
+            gradient[start:stop] += slopes[n:, start:stop].T @ fixed[0]
+
+    parallel_blocks(n, vote, block=_ROWS)
+    parallel_blocks(n, derive, block=_ROWS)
+    loss = torch.tensor(values.sum() / n, dtype=z.dtype)
+    return with_gradient(z, loss, torch.from_numpy(gradient))
+
+
+@loop(fastmath={"contract"})
+def _vote_slopes(p, indptr, place, n_labels, first, factor, slopes):  # type: ignore[no-untyped-def]
+    """Write the derivative of the loss by the similarities; return the loss, for a block of rows.
+
+    `p` (neighbours, rows) holds the probabilities of neighbours, the first of the rows is number
+    `first` of the neighbours, and labels are numbered by `place` among those that are used.
+    """
+    n, width = p.shape
+    inner = np.float32(1.0 - 2.0 * EPS)
+    q = np.full((n_labels, width), np.float32(EPS))
+    for j in range(n):
+        source = p[j]
+        for cell in range(indptr[j], indptr[j + 1]):
+            target = q[place[cell]]
+            for i in range(width):
+                target[i] += inner * source[i]
+    value, known = 0.0, np.empty(indptr[first + width] - indptr[first], np.float32)
+    for i in range(width):
+        for cell in range(indptr[first + i], indptr[first + i + 1]):
+            chance = q[place[cell], i]
+            known[cell - indptr[first]] = chance
+            value += np.log((1.0 - chance) / chance)
+    # One logarithm of a product of many factors; each is at least EPS, so that 64 do not underflow.
+    product = np.ones(width)
+    for label in range(n_labels):
+        row = q[label]
+        for i in range(width):
+            rest = np.float32(1.0) - row[i]
+            product[i] *= rest
+            row[i] = np.float32(1.0) / rest
+        if label % 64 == 63 or label == n_labels - 1:
+            for i in range(width):
+                value -= np.log(product[i])
+                product[i] = 1.0
+    for i in range(width):
+        for cell in range(indptr[first + i], indptr[first + i + 1]):
+            q[place[cell], i] = np.float32(-1.0) / known[cell - indptr[first]]
+    mean = np.zeros(width, np.float32)
+    by_p = np.zeros((n, width), np.float32)
+    for j in range(n):
+        target, source = by_p[j], p[j]
+        for cell in range(indptr[j], indptr[j + 1]):
+            row = q[place[cell]]
+            for i in range(width):
+                target[i] += row[i]
+        for i in range(width):
+            mean[i] += target[i] * source[i]
+    scaled = np.float32(factor) * inner
+    for j in range(n):
+        target, source, out = by_p[j], p[j], slopes[j]
+        for i in range(width):
+            out[first + i] = scaled * (target[i] - mean[i]) * source[i]
+    return value
 
 
 def smooth_l1(z: Tensor, targets: Tensor) -> Tensor:
@@ -95,10 +170,3 @@ def triplet(z: Tensor, targets: Tensor, negatives: Tensor, margin: float) -> Ten
 def _distances(z: Tensor, targets: Tensor) -> Tensor:
     """Return the (n, n) distances of unit vectors, above 0, where the root has no derivative."""
     return torch.sqrt((2.0 - 2.0 * z @ targets.T).clamp(min=1e-6))
-
-
-def _without_self(logits: Tensor) -> Tensor:
-    """Return a copy in which no example is its own neighbour."""
-    scores = logits.detach().clone()
-    scores.diagonal().fill_(-torch.inf)
-    return scores

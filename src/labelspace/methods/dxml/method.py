@@ -382,11 +382,12 @@ class DXML(Method):
         )
 
         def rank(queries: csr_matrix, k: int) -> Ranking:
-            vote = NeighbourVote.exact(self.points(X), Y, vote_params)
-            return vote.rank(self.points(queries), None, k)
+            vote = NeighbourVote.exact(self.points(X, by_row=False), Y, vote_params)
+            return vote.rank(self.points(queries, by_row=False), None, k)
 
         def rank_own(rows: np.ndarray, k: int) -> Ranking:
-            return NeighbourVote.exact(self.points(X), Y, vote_params).rank_own(rows, k)
+            points = self.points(X, by_row=False)
+            return NeighbourVote.exact(points, Y, vote_params).rank_own(rows, k)
 
         def score() -> float:
             assert held is not None
@@ -449,7 +450,16 @@ class DXML(Method):
         parts = {str(learner): encoder.tensors() for learner, encoder in enumerate(self.encoders_)}
         objective = BatchObjective(self, self.encoders_, X, Y, fixed)
         task = TrainingTask(joined_parts(parts), objective, self._optimiser(), score)
-        return trainer.run(task, X.shape[0])
+        if self.params_.loss in TARGET_LOSSES:
+            return trainer.run(task, X.shape[0])
+        # The votes are computed by this package's threads, and little is left to torch. Its own
+        # threads wait busily for the next operation, and would take the cores from these.
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return trainer.run(task, X.shape[0])
+        finally:
+            torch.set_num_threads(before)
 
     def _optimiser(self) -> OptimiserGroup:
         sparse = {
@@ -489,9 +499,12 @@ class DXML(Method):
         raw = SparseNeighbours.of(X) if vote_params.raw_weight > 0 else None
         return NeighbourVote(indexes, Y, vote_params, raw)
 
-    def points(self, X: csr_matrix) -> list[np.ndarray]:
-        """Return the points of the examples, (n, dim) of length 1, one array per learner."""
-        return [unit_array(encoder.encode(X)) for encoder in self.encoders_]
+    def points(self, X: csr_matrix, *, by_row: bool = True) -> list[np.ndarray]:
+        """Return the points of the examples, (n, dim) of length 1, one array per learner.
+
+        `by_row` is that of `Encoder.encode`.
+        """
+        return [unit_array(encoder.encode(X, by_row=by_row)) for encoder in self.encoders_]
 
     def embed(self, X: Any) -> np.ndarray:
         """Return the points of examples in the learned space.

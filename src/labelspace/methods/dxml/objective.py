@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 
 from labelspace.methods.dxml import losses
 from labelspace.methods.dxml.targets import targets
@@ -102,15 +102,12 @@ class BatchObjective:
     def _vote_loss(
         self, z: torch.Tensor, learner: int, rows: np.ndarray, rng: np.random.Generator
     ) -> torch.Tensor:
-        Y, neighbours = self.Y[rows], z
-        their_Y = Y
+        known = None
         if self.fixed is not None:
-            known = self.fixed.Y.shape[0]
-            drawn = np.sort(rng.choice(known, min(len(rows), known), replace=False))
-            points = torch.from_numpy(self.fixed.points[learner][drawn])
-            neighbours, their_Y = torch.cat([z, points]), vstack([Y, self.fixed.Y[drawn]], "csr")
-        logits = self.params.scale * (z @ neighbours.T)
-        return losses.votes(logits, Y, their_Y)
+            n_known = self.fixed.Y.shape[0]
+            drawn = np.sort(rng.choice(n_known, min(len(rows), n_known), replace=False))
+            known = self.fixed.points[learner][drawn], self.fixed.Y[drawn]
+        return losses.votes(z, self.params.scale, self.Y[rows], known)
 
     def _target_loss(self, z: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
         assert self.targets is not None

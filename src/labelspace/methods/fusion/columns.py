@@ -13,21 +13,24 @@ from labelspace.methods.registry import method_class
 
 @dataclass(frozen=True)
 class MemberColumns:
-    """Match columns are for members that use label texts, the columns before them for all others.
+    """Match columns are for members that take them, the columns before them for all others.
 
     Attributes
     ----------
     n_text : int or None
         Columns before the match columns; None if there are no match columns.
+    label_texts : csr_matrix or None
+        Features of the labels' texts, while members are fitted.
     """
 
     n_text: int | None = None
+    label_texts: csr_matrix | None = None
 
     def _takes_matches(self, method: str) -> bool:
-        return self.n_text is not None and method_class(method).uses_label_texts
+        return self.n_text is not None and method_class(method).takes_name_matches
 
     def texts(self, X: csr_matrix) -> csr_matrix:
-        """Return the columns of members that do not use label texts."""
+        """Return the columns of members that do not take matches."""
         return X if self.n_text is None else left_columns(X, self.n_text)
 
     def of(self, method: str, X: csr_matrix) -> csr_matrix:
@@ -50,4 +53,7 @@ class MemberColumns:
 
     def arguments(self, method: str) -> dict[str, Any]:
         """Return further arguments of the member's `fit`."""
-        return {"name_matches": True} if self._takes_matches(method) else {}
+        given: dict[str, Any] = {"name_matches": True} if self._takes_matches(method) else {}
+        if self.label_texts is not None and method_class(method).takes_label_texts:
+            given["label_texts"] = self.label_texts
+        return given

@@ -8,9 +8,12 @@ and "f1" only change how the combined probabilities are weighted by the rarity o
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -30,7 +33,7 @@ from labelspace.components.training_data import Shape, TrainingData
 from labelspace.components.unseen_labels import labels_to_hide, without_labels
 from labelspace.data.dataset import Features
 from labelspace.engine import LocalEngine
-from labelspace.errors import ParameterError, UnsupportedError
+from labelspace.errors import InputError, ParameterError, UnsupportedError
 from labelspace.features.name_codes import COLUMNS as MATCH_COLUMNS
 from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.explanation import (
@@ -41,14 +44,19 @@ from labelspace.methods.explanation import (
 )
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.columns import MemberColumns
-from labelspace.methods.fusion.float16 import as_float32, to_float16
+from labelspace.methods.fusion.float16 import as_float32, round_in_place, to_float16
 from labelspace.methods.fusion.members import (
     arrays_of_member,
     fitted_arrays,
     member_of_arrays,
     stored_arrays,
 )
-from labelspace.methods.fusion.plan import FEW_EXAMPLES, Member, candidate_plans
+from labelspace.methods.fusion.plan import (
+    DXML_SECONDS,
+    FEW_EXAMPLES,
+    Member,
+    candidate_plans,
+)
 from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
 from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
 from labelspace.methods.parameters import (
@@ -73,7 +81,8 @@ if TYPE_CHECKING:
 EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
 SEED_STEP = 7919  # between the seeds of two copies of a member
 # Members that use the held-out examples however many examples there are, as this takes no time.
-QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "lexical"), ("dxml",)
+QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "labeltext", "lexical"), ("dxml",)
+FOLDS = 3  # of the held-out examples, by which the tail offset is chosen
 MORE_HELD_OUT = 8000  # examples at most, with label texts: trees gain by more than weights do
 
 
@@ -85,7 +94,8 @@ class Fusion(Method):
     them (stacking [1]_). By default the members are linear classifiers and, by the size of the
     data, an embedding (`DXML`), nearest neighbours (`KNN`) or a tree of classifiers
     (`HierarchicalXC`). With label texts, names of labels that occur in the text are found too
-    (`Lexical`), also those of labels without examples, and boosted trees combine the members.
+    (`Lexical`), also those of labels without examples, labels with descriptions are compared with
+    the text (`LabelText`), and boosted trees combine the members.
 
     Attributes
     ----------
@@ -123,6 +133,8 @@ class Fusion(Method):
     can_compare_labels: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     uses_label_texts: ClassVar[bool] = True
+    takes_name_matches: ClassVar[bool] = True
+    takes_label_texts: ClassVar[bool] = True
     summary: ClassVar[str] = "linear classifiers, neighbours and an embedding, combined by stacking"
 
     members: str = text(
@@ -199,6 +211,7 @@ class Fusion(Method):
         taxonomy: Taxonomy | None = None,
         callbacks: Sequence[Callback] = (),
         name_matches: bool = False,
+        label_texts: Any = None,
     ) -> Self:
         """Fit the members and their combination.
 
@@ -215,13 +228,44 @@ class Fusion(Method):
         callbacks : sequence of Callback
         name_matches : bool, default False
             Whether the last columns of X are those of a `NameMatcher` of all labels.
+        label_texts : sparse matrix or array of shape (n_labels, n_text_features), optional
+            Features of the labels' own texts: the columns of X before match columns.
 
         Returns
         -------
         Fusion
             The method itself.
         """
-        return self._fit_checked(X, Y, valid, taxonomy, callbacks, name_matches=name_matches)
+        given = {"name_matches": name_matches, "label_texts": label_texts}
+        return self._fit_checked(X, Y, valid, taxonomy, callbacks, **given)
+
+    def partial_fit(
+        self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = (), name_matches: bool = False
+    ) -> Self:
+        """Update the members and their combination with more examples.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features)
+            Features of the new examples alone.
+        Y : sparse matrix or array of shape (n, n_labels)
+            Their labels. Columns after those of `fit` are new labels.
+        callbacks : sequence of Callback
+        name_matches : bool, default False
+            Whether X has match columns for all labels of Y, for a model that was fitted with such.
+            By default it has as many columns as the model, and names of new labels are not found.
+
+        Returns
+        -------
+        Fusion
+            The method itself.
+        """
+        return self._update_checked(X, Y, callbacks, name_matches=name_matches)
+
+    def _width_with_matches(self, n_labels: int) -> int:
+        if self.columns_.n_text is None:
+            raise InputError("the model was fitted without match columns: train it again with them")
+        return self.columns_.n_text + MATCH_COLUMNS * n_labels
 
     def absent_members(self) -> str:
         """Return the kind of members that `auto` leaves out without torch; "" if none."""
@@ -251,21 +295,24 @@ class Fusion(Method):
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
-        self.columns_ = MemberColumns(data.n_text_features if data.name_matches else None)
+        n_text = data.n_text_features if data.name_matches else None
+        self.columns_ = MemberColumns(n_text, data.label_texts)
+        budget = TrainingBudget(self.params_.budget)
+        self._import_in_background()
         hold_out = self._hold_out(X, data)
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
-        shape = Shape.of(X, Y, data.name_matches)
-        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape)
+        shape = Shape.of(X, Y, data.name_matches, data.label_texts)
+        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape, budget)
+        self.columns_ = MemberColumns(n_text)
         rankings = self.rankings(held[0])
         # Near duplicates count as one example.
         sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))
         given = held[1], hold_out.Y, sample_weight
-        self.combiner_ = precise = self._combiner(rankings, held[0], *given)
-        if self.params_.objective == "psp":
-            self.combiner_ = self._combiner(rankings, held[0], *given, tail=True)
+        self.combiner_ = self._combiner(rankings, held[0], *given)
         if self.params_.objective != "precision":
-            self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, precise)
+            folds = self._folds(rankings, held[0], *given)
+            self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, folds)
         if len(held_rows):
             self._add_held_out(X, Y, held_rows, data.taxonomy)
         for fitted, member in zip(self.members_, self.plan_, strict=True):
@@ -278,10 +325,34 @@ class Fusion(Method):
             self.row_order_ = np.concatenate([hold_out.train_rows, held_rows])
         self.round_members()
 
-    def round_members(self) -> None:
-        """Round the members to 16 bits, so that the model predicts the same after it is loaded."""
+    def _import_in_background(self) -> None:
+        """Import what will be needed in a thread, while compiled loops find near duplicates.
+
+        An import that fails is repeated where it is needed, and raises its error there.
+        """
+
+        def load(names: list[str]) -> None:
+            with suppress(Exception):
+                import_module("sklearn.linear_model")
+                for name in names:
+                    method_class(name)
+
+        limit = self.params_.budget
+        in_time = limit is None or limit > 2 * DXML_SECONDS
+        names = [member["method"] for member in self.params_.members] if in_time else []
+        threading.Thread(target=load, args=(names,), daemon=True).start()
+
+    def round_members(self, after_update: bool = False) -> None:
+        """Round the members to 16 bits, so that the model predicts the same after it is loaded.
+
+        After an update most numbers are rounded already, so that members need not be loaded again.
+        """
         for fitted in self.members_:
-            fitted.load_state(as_float32(stored_arrays(fitted)))
+            arrays = fitted.arrays_to_round() if after_update else None
+            if arrays is not None:
+                round_in_place(arrays, fitted.full_precision)
+            else:
+                fitted.load_state(as_float32(stored_arrays(fitted)))
         self._weight_space = None
 
     def _check_updatable(self) -> None:
@@ -297,9 +368,9 @@ class Fusion(Method):
         Y: csr_matrix,
         Y_train: csr_matrix,
         sample_weight: np.ndarray,
-        tail: bool = False,
     ) -> Combiner:
         """Return the combination fitted on held-out examples."""
+        tail = self.params_.objective == "psp"
         if self.columns_.n_text is None or Y.nnz == 0:
             return Combiner.fit(rankings, Y, Y_train, sample_weight, tail)
         counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
@@ -311,6 +382,27 @@ class Fusion(Method):
             for fitted, ranking in zip(self.members_, rankings, strict=True)
         ]
         return BoostedCombiner.fit(seen, Y, Y_train, sample_weight, tail, hidden)
+
+    def _folds(
+        self,
+        rankings: list[Ranking],
+        X: csr_matrix,
+        Y: csr_matrix,
+        Y_train: csr_matrix,
+        sample_weight: np.ndarray,
+    ) -> list[tuple[np.ndarray, Combiner]]:
+        """Return parts of the held-out examples, each with a combination fitted on the others."""
+        if self.params_.objective != "psp" or Y.shape[0] < FOLDS:
+            return []
+        rng = np.random.default_rng([self.params_.seed, Y.shape[0]])
+        fold = rng.permutation(np.arange(Y.shape[0]) % FOLDS)
+        found = []
+        for part in range(FOLDS):
+            rest = np.flatnonzero(fold != part)
+            lists = [ranking.take(rest) for ranking in rankings]
+            fitted = self._combiner(lists, X[rest], Y[rest], Y_train, sample_weight[rest])
+            found.append((np.flatnonzero(fold == part), fitted))
+        return found
 
     def _hold_out(self, X: csr_matrix, data: TrainingData) -> HoldOut:
         """Return the hold-out; near duplicates are found by the features without matches."""
@@ -332,13 +424,13 @@ class Fusion(Method):
         valid: tuple[csr_matrix, csr_matrix] | None,
         data: TrainingData,
         shape: Shape,
+        budget: TrainingBudget,
     ) -> None:
         """Fit all members, or with a time limit those that fit into it, but at least one.
 
         Copies of the same members are fitted in parallel, one core each, without progress.
         """
-        budget = TrainingBudget(self.params_.budget)
-        budget.calibrate(self.columns_.texts(train[0]), train[1], self.params_.seed)
+        budget.calibrate(*train, self.columns_, self.params_.seed)
         plan = [Member.from_json(member) for member in self.params_.members]
         if self.params_.budget is not None:
             plan = self._plan_within(budget, shape)
@@ -366,13 +458,14 @@ class Fusion(Method):
         self.plan_ = [self.plan_[place] for place in order]
 
     def _plan_within(self, budget: TrainingBudget, shape: Shape) -> list[Member]:
-        """Return the longest plan that fits into the time, or the last one if none does."""
+        """Return the longest plan that fits into the time, or the quickest if none does."""
         # `params_.members` is the longest plan alone, so plans are made from the parameter again.
-        *plans, last = candidate_plans(self.members, shape, self.budget)
-        for plan in plans:
-            if budget.fits([(one, self._refits_in_time(one, shape.points)) for one in plan]):
-                return plan
-        return last
+        best, *longer = candidate_plans(self.members, shape, self.budget)
+        for plan in longer:
+            if not budget.fits([(one, self._refits_in_time(one, shape.points)) for one in plan]):
+                break
+            best = plan
+        return best
 
     def _refits_in_time(self, member: Member, n_examples: int) -> bool:
         """Return whether the member is fitted from scratch a second time, and not updated."""

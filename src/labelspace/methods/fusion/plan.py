@@ -25,20 +25,21 @@ DXML_PARAMETERS: dict[str, Any] = {
     "neighbours": 50, "recall": 0.97,
 }  # fmt: skip
 DXML_STEPS, DXML_BATCH = 600, 512  # training steps on few examples, and examples per step
+# On so few examples, neither more epochs nor larger batches improved the combination.
+VERY_FEW_EXAMPLES, VERY_FEW_EPOCHS = 10_000, 20
 # With many examples, few epochs suffice: a high learning rate, and hardly any dropout.
 DXML_MANY_EXAMPLES: dict[str, Any] = {"epochs": 5, "keep": 0.9, "dropout": 0.0, "lr": 0.01}
-# Training time as a multiple of that of one tree. Longer than measured on most of six sets: time
-# that is left over does less harm than a limit that is exceeded.
-TREE_COST, KNN_COST, DXML_COST, DXML_MANY_EXAMPLES_COST = 1.3, 0.05, 9.0, 4.0
-LINEAR_COST = {"all": 2.5, "hard": 1.5}  # by the negatives
-LEXICAL_COST = 0.5
-DXML_SECONDS = 8.0  # the least that dxml takes: torch is imported, and some hundred steps are made
-# Examples from which on knn reads a part of its index only, and how much: recall is above 0.99.
-BOUNDED_NEIGHBOURS, MAX_POSTINGS = 150_000, 50_000
+# Words of a label's text, on average, from which on it is compared with the texts: those of names
+# alone are found by `lexical`, and the comparison adds nothing.
+LONG_TEXTS = 5
+DXML_SECONDS = 2.0  # the least that dxml takes: torch is imported, and some steps are made
+# Examples from which on knn reads a part of its index only, and how much. On cuts of tib-gnd's
+# training file a fusion ranks better by it than by exact search, which takes four times as long.
+BOUNDED_NEIGHBOURS, MAX_POSTINGS = 30_000, 5_000
 EXAMPLES_PER_LABEL = 10  # on average; with fewer, dxml improves the ranking by next to nothing
 COMMON_FEATURES = 32  # from so many on, common features are a dense part of the input
 # Labels with few examples need more negatives, and have deeper leaves in the tree.
-RARE_LABELS: dict[str, dict[str, Any]] = {"linear": {"shortlist": 200}, "tree": {"beam": 20}}
+RARE_LABELS: dict[str, dict[str, Any]] = {"linear": {"shortlist": 200}, "tree": {"beam": 10}}
 
 
 class Member(NamedTuple):
@@ -52,8 +53,6 @@ class Member(NamedTuple):
         Its parameters, where they are not the defaults.
     reranks : bool
         Whether the member only reranks the candidates of the members before it.
-    cost : float
-        Training time as a multiple of that of one tree of classifiers.
     seconds : float
         Least training time, on however few examples.
     """
@@ -61,11 +60,10 @@ class Member(NamedTuple):
     method: str
     parameters: dict[str, Any]
     reranks: bool = False
-    cost: float = 0.0
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` needs; cost and seconds are left out."""
+        """Return what `from_json` needs; seconds are left out."""
         return {"method": self.method, "parameters": self.parameters, "reranks": self.reranks}
 
     @classmethod
@@ -75,7 +73,7 @@ class Member(NamedTuple):
 
 
 def candidate_plans(members: str, shape: Shape, seconds: float | None) -> list[list[Member]]:
-    """Return lists of members, of which the first that fits the time limit is trained.
+    """Return lists of members, of which the last that fits the time limit is trained.
 
     Parameters
     ----------
@@ -89,14 +87,13 @@ def candidate_plans(members: str, shape: Shape, seconds: float | None) -> list[l
     Returns
     -------
     list of list of Member
-        The longest first. The last is for a limit into which no other fits: as many of its members
-        as fit are trained. Without a limit, or with named members, there is one list.
+        The quickest first, which is trained if none fits; the last that fits is the best. Without a
+        limit, or with named members, there is one list.
     """
     usual = plan_members(members, shape)
     if members.strip() != "auto" or seconds is None:
         return [usual]
-    longest_first = extended_plans(usual, shape)[::-1]
-    return [*longest_first, *shortened_plans(usual), fallback_members(shape)]
+    return [*quick_plans(shape), *shortened_plans(usual)[::-1], *extended_plans(usual, shape)]
 
 
 def plan_members(members: str, shape: Shape) -> list[Member]:
@@ -107,45 +104,55 @@ def plan_members(members: str, shape: Shape) -> list[Member]:
     examples badly, and needs torch; knn then replaces it. Where labels are too many to train
     classifiers against all examples, a tree finds candidates too, and the linear classifiers only
     rerank. With dense features, few examples are enough for dxml. With match columns, the labels
-    that count are those with examples, and names in the text propose labels too.
+    that count are those with examples, and names in the text propose labels too; so do
+    descriptions, if labels have them.
     """
     if members.strip() != "auto":
         return [Member(name.strip(), {}) for name in members.split(",")]
     if shape.match_nnz is not None:
         plain = replace(shape, labels=shape.used_labels, match_nnz=None)
-        return [Member("lexical", {}, cost=LEXICAL_COST), *plan_members(members, plain)]
+        by_text = [Member("lexical", {})]
+        if shape.label_text_nnz >= LONG_TEXTS * shape.labels:
+            by_text.append(Member("labeltext", {}))
+        return [*by_text, *plan_members(members, plain)]
     dxml_possible = find_spec("torch") is not None and shape.points < MANY_EXAMPLES
     negatives = _linear_negatives(shape)
     if negatives != "hard":
-        linear = Member("linear", {"negatives": negatives}, cost=LINEAR_COST[negatives])
+        linear = Member("linear", {"negatives": negatives})
         return [linear, dxml_member(shape.points) if dxml_possible else knn_member(shape)]
     rare = shape.label_nnz < EXAMPLES_PER_LABEL * shape.labels
-    cost = LINEAR_COST["hard"]
     if dxml_possible and not rare and shape.points >= FEW_EXAMPLES:
-        linear = Member("linear", {"negatives": "hard"}, reranks=True, cost=cost)
+        linear = Member("linear", {"negatives": "hard"}, reranks=True)
         return [dxml_member(shape.points), linear]
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
-    tree = Member("hierarchicalxc", {**TREE_PARAMETERS, **own["tree"]}, cost=TREE_COST)
+    tree = Member("hierarchicalxc", {**TREE_PARAMETERS, **own["tree"]})
     plan = [tree, knn_member(shape)]
     if has_dense_features(shape) and dxml_possible and shape.points < FEW_EXAMPLES:
         plan.append(dxml_member(shape.points))
     parameters = {**own["linear"], "negatives": "hard"}
-    return [*plan, Member("linear", parameters, reranks=True, cost=cost)]
+    return [*plan, Member("linear", parameters, reranks=True)]
 
 
-def fallback_members(shape: Shape) -> list[Member]:
-    """Return members for a time limit that is too short for the usual ones, the best first."""
-    tree = Member("hierarchicalxc", TREE_PARAMETERS, cost=TREE_COST)
-    negatives = _linear_negatives(shape)
-    linear = Member("linear", {"negatives": negatives}, cost=LINEAR_COST[negatives])
-    without_torch = [knn_member(shape), tree, linear]
-    return [*without_torch, dxml_member(shape.points)] if find_spec("torch") else without_torch
+def quick_plans(shape: Shape) -> list[list[Member]]:
+    """Return plans for a time limit that is too short for the usual one, the quickest first."""
+    knn, linear, tree = other_members(shape)
+    if linear.parameters["negatives"] == "all":
+        return [[knn], [linear, knn]]
+    return [[knn], [linear, knn], [tree, knn, linear]]
+
+
+def other_members(shape: Shape) -> list[Member]:
+    """Return members without torch that find candidates: knn, linear classifiers and a tree."""
+    linear = Member("linear", {"negatives": _linear_negatives(shape)})
+    return [knn_member(shape), linear, Member("hierarchicalxc", TREE_PARAMETERS)]
 
 
 def extended_plans(plan: list[Member], shape: Shape) -> list[list[Member]]:
     """Return the plan, and longer ones: with the other methods, then with more seeds of dxml."""
     used = {member.method for member in plan}
-    others = [member for member in fallback_members(shape) if member.method not in used]
+    others = [member for member in other_members(shape) if member.method not in used]
+    if find_spec("torch") and "dxml" not in used:
+        others.append(dxml_member(shape.points))
     more = [
         member._replace(parameters={**member.parameters, "seed": seed})
         for seed in (1, 2)
@@ -167,8 +174,6 @@ def shortened_plans(plan: list[Member]) -> list[list[Member]]:
         epochs = max(1, round(share * member.parameters["epochs"]))
         return member._replace(
             parameters={**member.parameters, "epochs": epochs},
-            cost=share * member.cost,
-            seconds=share * member.seconds,
         )
 
     return [[shortened(member, share) for member in plan] for share in (0.5, 0.25)]
@@ -189,17 +194,18 @@ def knn_member(shape: Shape) -> Member:
         parameters["max_document_frequency"] = 0.5
     if shape.points >= BOUNDED_NEIGHBOURS:
         parameters["max_postings"] = MAX_POSTINGS
-    return Member("knn", parameters, cost=KNN_COST)
+    return Member("knn", parameters)
 
 
 def dxml_member(n_examples: int) -> Member:
     """Return dxml with fewer steps than alone: on debtags, half of them improved as much."""
     if n_examples >= FEW_EXAMPLES:
         parameters = {**DXML_PARAMETERS, **DXML_MANY_EXAMPLES}
-        return Member("dxml", parameters, cost=DXML_MANY_EXAMPLES_COST, seconds=DXML_SECONDS)
-    epochs = min(max(DXML_STEPS * DXML_BATCH // n_examples, 6), 30)
-    parameters = {**DXML_PARAMETERS, "epochs": epochs}
-    return Member("dxml", parameters, cost=DXML_COST, seconds=DXML_SECONDS)
+        return Member("dxml", parameters, seconds=DXML_SECONDS)
+    most = VERY_FEW_EPOCHS if n_examples < VERY_FEW_EXAMPLES else 30
+    epochs = min(max(DXML_STEPS * DXML_BATCH // n_examples, 6), most)
+    parameters = {**DXML_PARAMETERS, "batch_size": DXML_BATCH, "epochs": epochs}
+    return Member("dxml", parameters, seconds=DXML_SECONDS)
 
 
 def _linear_negatives(shape: Shape) -> str:

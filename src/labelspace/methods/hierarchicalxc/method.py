@@ -27,7 +27,11 @@ from labelspace.classifiers.tree_weights import (
     lay_out,
 )
 from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
-from labelspace.components.examples import Examples, check_kept, restored_counts
+from labelspace.components.examples import (
+    Examples,
+    check_kept,
+    restored_counts,
+)
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -283,12 +287,12 @@ class HierarchicalXC(Method):
     def _partial_fit(self, data: TrainingData) -> None:
         assert self.examples_ is not None
         self.examples_ = self.examples_.plus(as_csr(data.X), data.Y)
-        self.refit_grown(self.examples_.X, self.examples_.Y)
+        self.refit_grown(self.examples_)
 
-    def refit_grown(self, X: csr_matrix, Y: csr_matrix) -> None:
+    def refit_grown(self, examples: Examples) -> None:
         """Add leaves for new labels and fit classifiers again that are due; see `update`."""
-        update(self, X, Y)
-        self.n_labels_ = Y.shape[1]
+        update(self, examples)
+        self.n_labels_ = examples.Y.shape[1]
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         self._fit_trees(X, Y, taxonomy)
@@ -431,6 +435,9 @@ class HierarchicalXC(Method):
                 for tree in self.trees_
             ]
         }
+
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return self.state()
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"line": self.calibration_.state(), **self.inputs_.arrays()}

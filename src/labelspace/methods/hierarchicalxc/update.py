@@ -12,49 +12,51 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import with_rows
-from labelspace.classifiers.tree_edges import reached, solve_edges
+from labelspace.classifiers.tree_edges import numbers_reached, reached, solve_edges
 from labelspace.classifiers.tree_networks import NO_NETWORKS
 from labelspace.classifiers.tree_search import Classifiers
 from labelspace.classifiers.tree_weights import (
     EdgeWeights,
-    lay_out_children,
-    weights_of_children,
+    numbers_of_weights,
+    replaced_children,
     with_chunks,
 )
 from labelspace.components.examples import due_for_fit
 from labelspace.labels.tree import LabelTree, level_order
 
 if TYPE_CHECKING:
+    from labelspace.components.examples import Examples
     from labelspace.methods.hierarchicalxc.method import HierarchicalXC
 
 PLACED_BY = 20  # examples of a new label that are searched for in the tree, at most
 FOUND = 10  # labels per such example
 
 
-def update(model: HierarchicalXC, X: csr_matrix, Y: csr_matrix) -> None:
-    """Update all trees by all examples, old and new; Y may have more labels than before."""
-    inputs = model.inputs_(X)
+def update(model: HierarchicalXC, examples: Examples) -> None:
+    """Update all trees by all examples, old and new; there may be more labels than before."""
     for member, tree in enumerate(model.trees_):
-        grown, number = _with_leaves(tree, Y, _parents(model, member, inputs, Y))
-        _refit_edges(model, member, inputs, Y, grown, number)
+        grown, number = _with_leaves(tree, examples.Y, _parents(model, member, examples))
+        _refit_edges(model, member, examples, grown, number)
 
 
 def _parents(
-    model: HierarchicalXC, member: int, inputs: csr_matrix, Y: csr_matrix
+    model: HierarchicalXC, member: int, examples: Examples
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels that have examples and no node, and the node to place each below.
 
     It is the parent of the labels found for the label's examples, by their path probabilities.
     """
-    tree = model.trees_[member]
+    tree, Y = model.trees_[member], examples.Y
     known = np.zeros(Y.shape[1], np.bool_)
     known[: tree.n_labels] = tree.node_of >= 0
     labels = np.flatnonzero(~known & (np.bincount(Y.indices, minlength=Y.shape[1]) > 0))
+    if len(labels) == 0:
+        return labels, labels
     carrying = Y[:, labels].T.tocsr()
     firsts = [carrying[place].indices[:PLACED_BY] for place in range(len(labels))]
-    rows = np.unique(np.concatenate([np.zeros(0, np.int32), *firsts]))
-    found, logs, _ = model.find(inputs[rows], member, min(FOUND, tree.n_labels))
+    rows = np.unique(np.concatenate(firsts))
+    inputs = model.inputs_(examples.rows(rows))
+    found, logs, _ = model.find(inputs, member, min(FOUND, tree.n_labels))
     parents = np.where(found >= 0, tree.parent[tree.node_of[found]], -1)
     fallback = tree.parent[tree.leaves[-1]]  # for examples of which the tree finds no label
     chosen = np.full(len(labels), fallback, np.int64)
@@ -84,31 +86,35 @@ def _with_leaves(
 def _refit_edges(
     model: HierarchicalXC,
     member: int,
-    inputs: csr_matrix,
-    Y: csr_matrix,
+    examples: Examples,
     tree: LabelTree,
     number: np.ndarray,
 ) -> None:
     """Replace a tree by the grown one, and fit the classifiers that are due."""
     before = model.classifiers_[member].linear
-    reach = reached(Y, tree)
-    counts, fitted = np.diff(reach.indptr), np.zeros(len(tree), np.int64)
+    counts, fitted = numbers_reached(examples.Y, tree), np.zeros(len(tree), np.int64)
     fitted[number] = model.fitted_counts_[member]
     due = due_for_fit(counts, fitted)
     due = np.union1d(due, _no_longer_certain(before, tree, number, counts))
     due = due[due > 0]
-    parents = np.unique(tree.parent[due])
     if len(due):
-        found = solve_edges(
-            *(inputs, reach, tree, due), **model.descent(member), seed=model.seed_of(member)
+        reach = reached(examples.Y, tree, np.union1d(due, tree.parent[due]))
+        rows = np.unique(reach.indices)
+        places = np.searchsorted(rows, reach.indices)
+        own_reach = csr_matrix(
+            (reach.data, places, reach.indptr), shape=(len(tree), len(rows)), copy=False
         )
+        found = solve_edges(
+            *(model.inputs_(examples.rows(rows)), own_reach, tree, due),
+            **model.descent(member),
+            seed=model.seed_of(member),
+        )
+        parents = np.unique(tree.parent[due])
         own = _children(before, tree, number, parents, due, found)
-    else:
-        own = lay_out_children(np.zeros(1, np.int64), csr_matrix((0, inputs.shape[1] + 1)))
-    weights = with_chunks(before, tree, number, parents, own)
+        weights = with_chunks(before, tree, number, parents, own)
+        model.classifiers_[member] = Classifiers.of(tree, weights, NO_NETWORKS)
     fitted[due] = counts[due]
     model.trees_[member], model.fitted_counts_[member] = tree, fitted
-    model.classifiers_[member] = Classifiers.of(tree, weights, NO_NETWORKS)
 
 
 def _no_longer_certain(
@@ -122,9 +128,7 @@ def _no_longer_certain(
     nodes = nodes[(nodes > 0) & (counts[nodes] < counts[tree.parent[nodes]])]
     parents = np.unique(tree.parent[nodes])
     first_row = _first_rows(tree, parents)
-    width = int(weights.features.max(initial=0)) + 1
-    old_parents = np.searchsorted(number, parents)
-    sizes = np.diff(weights_of_children(weights, first_row, old_parents, width).indptr)
+    sizes = numbers_of_weights(weights, first_row, np.searchsorted(number, parents))
     place = np.searchsorted(parents, tree.parent[nodes])
     rows = first_row[place] + nodes - tree.first_child[tree.parent[nodes]]
     return np.asarray(nodes[sizes[rows] == 0])
@@ -140,17 +144,13 @@ def _children(
 ) -> EdgeWeights:
     """Return the weights of all children of the parents, those of `due` as they were found."""
     first_row = _first_rows(tree, parents)
-    old_parents = np.searchsorted(number, parents)
-    rows = weights_of_children(before, first_row, old_parents, found.shape[1] - 1)
     place = np.searchsorted(parents, tree.parent[due])
     replaced = first_row[place] + due - tree.first_child[tree.parent[due]]
-    own = lay_out_children(first_row, with_rows(rows, replaced, found, rows.shape[0]))
     bias = np.zeros(len(tree), np.float32)
     bias[number] = before.bias
     children = np.concatenate([np.arange(*tree.first_child[[p, p + 1]]) for p in parents])
-    kept = bias[children]
-    kept[replaced] = found[:, -1].toarray().ravel()
-    return own._replace(bias=kept)
+    old_parents = np.searchsorted(number, parents)
+    return replaced_children(before, first_row, old_parents, replaced, found, bias[children])
 
 
 def _first_rows(tree: LabelTree, parents: np.ndarray) -> np.ndarray:

@@ -91,6 +91,7 @@ class Lexical(Method):
     name: ClassVar[str] = "lexical"
     can_explain: ClassVar[bool] = True
     uses_label_texts: ClassVar[bool] = True
+    takes_name_matches: ClassVar[bool] = True
     summary: ClassVar[str] = "label names found in the text, scored by boosted trees"
 
     trees: int = integer(
@@ -216,16 +217,22 @@ class Lexical(Method):
         self._count(right_columns(X, self.n_text_), Y)
         return True
 
+    def add_labels(self, n_labels: int, n_features: int) -> None:
+        """Add labels without examples; their names are found if there are columns for them."""
+        more = n_labels - len(self.counts_)
+        self.counts_ = np.pad(self.counts_, ((0, more), (0, 0)))
+        self.n_labels_, self.n_features_in_ = n_labels, n_features
+        self._prepare()
+
     def count_further(self, X: csr_matrix, Y: csr_matrix) -> None:
-        """Count the matches of further examples; Y may have more labels, whose names are unknown.
+        """Count the matches of further examples, of labels that the method knows.
 
         For a fusion. It is no `partial_fit`, as nothing but names finds a label.
         """
         before, n_before = self.counts_, self.n_points_
         self._count(right_columns(X, self.n_text_), Y)
-        self.counts_[: len(before)] += before
+        self.counts_ += before
         self.n_points_ += n_before
-        self.n_labels_ = Y.shape[1]
         self._prepare()
 
     def _predict(self, X: Features, k: int) -> Ranking:
@@ -271,6 +278,9 @@ class Lexical(Method):
 
         changes = [pair for pair in score_changes(X, odds, k) if pair[1] != 0.0]
         return LabelExplanation(label, changes, [], [], [])
+
+    def arrays_to_round(self) -> dict[str, np.ndarray]:
+        return self.state()
 
     def state(self) -> dict[str, np.ndarray]:
         return {

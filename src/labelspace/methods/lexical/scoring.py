@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.top_k import keep_best
 from labelspace.components.boosted_trees import log_odds_of
 from labelspace.features.name_codes import COLUMNS, N_PROPERTIES, PROPERTIES, unpack
@@ -14,7 +14,7 @@ N_STATISTICS = 5  # of a label, after the properties of a match
 N_FEATURES = N_PROPERTIES + N_STATISTICS
 
 
-@njit(cache=True, nogil=True)
+@loop
 def count_matches(indptr, indices, data, first, last):  # type: ignore[no-untyped-def]
     """Return the number of matches in the rows from `first` to below `last`."""
     count = 0
@@ -23,7 +23,7 @@ def count_matches(indptr, indices, data, first, last):  # type: ignore[no-untype
     return count
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def next_match(indices, data, cell, stop, values):  # type: ignore[no-untyped-def]
     """Write the properties of the next match of a row; return its label (-1) and the cell after."""
     while cell < stop:
@@ -40,7 +40,7 @@ def next_match(indices, data, cell, stop, values):  # type: ignore[no-untyped-de
     return -1, cell
 
 
-@njit(cache=True, nogil=True)
+@loop
 def read_matches(indptr, indices, data, rows, labels, features):  # type: ignore[no-untyped-def]
     """Write row, label and properties of all matches; the arrays are of the size to be filled."""
     count, values = 0, np.empty(N_PROPERTIES, np.int64)
@@ -55,7 +55,7 @@ def read_matches(indptr, indices, data, rows, labels, features):  # type: ignore
             count += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def rank_matches(  # type: ignore[no-untyped-def]
     indptr, indices, data, statistics, trees, common, chances, best_labels, best_scores
 ):

@@ -6,8 +6,8 @@ Lists per node come as two arrays: the items of node i are items[item_ends[i]:it
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.top_k import keep_best, pop, push
 from labelspace.components.calibration import EPS, PATH_EPS
 from labelspace.components.neighbour_blend import blended
@@ -15,7 +15,7 @@ from labelspace.search.index import dot
 from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
 
 
-@njit(cache=True, nogil=True)
+@loop
 def rank_rows(  # type: ignore[no-untyped-def]
     queries, space, child_ends, children, parent_ends, parents, ancestor_ends, ancestors, label,
     node_of, near, cosines, y_ends, y, parameters, tail_bias, n_candidates, beam, labels, scores,
@@ -69,7 +69,7 @@ def rank_rows(  # type: ignore[no-untyped-def]
             kept = keep_best(value, found[i], scores[row], labels[row], kept)
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _probability(query, space, node):  # type: ignore[no-untyped-def]
     """Return the probability of a node given its parent."""
     flat, starts, part, bias, slope = space
@@ -83,7 +83,7 @@ def _probability(query, space, node):  # type: ignore[no-untyped-def]
 
 
 # Sums may be reordered, without which the loop would not use vector instructions.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop_part(fastmath={"reassoc", "contract"})
 def ball_distance(one, other):  # type: ignore[no-untyped-def]
     """Return the distance as in `poincare`; differences keep the digits of close points."""
     difference, square, other_square = np.float32(0.0), np.float32(0.0), np.float32(0.0)
@@ -95,7 +95,7 @@ def ball_distance(one, other):  # type: ignore[no-untyped-def]
     return 2.0 * np.arcsinh(np.sqrt(t))
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _best_first(  # type: ignore[no-untyped-def]
     query, space, child_ends, children, parent_ends, label, beam, best, best_labels
 ):
@@ -141,7 +141,7 @@ def _best_first(  # type: ignore[no-untyped-def]
     return filled, scored
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _contains(items, count, item):  # type: ignore[no-untyped-def]
     """Return whether the item is among the first `count` items."""
     found = False
@@ -150,7 +150,7 @@ def _contains(items, count, item):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _score_all(  # type: ignore[no-untyped-def]
     query, space, parent_ends, parents, label, best, best_labels
 ):
@@ -167,7 +167,7 @@ def _score_all(  # type: ignore[no-untyped-def]
     return filled
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _score_with_ancestors(  # type: ignore[no-untyped-def]
     query, space, parent_ends, parents, ancestor_ends, ancestors, wanted
 ):
@@ -191,14 +191,14 @@ def _score_with_ancestors(  # type: ignore[no-untyped-def]
     return nodes, p
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _log_odds(p):  # type: ignore[no-untyped-def]
     """Return the log odds of a path probability, whose float32 factors may round to 1."""
     p = min(max(p, EPS), 1.0 - PATH_EPS)
     return np.log(p / (1.0 - p))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def close_rows(labels, scores, ends, ancestors, closed, closed_scores):  # type: ignore[no-untyped-def]
     """Write each ranking with the ancestors of every label before it."""
     k = labels.shape[1]

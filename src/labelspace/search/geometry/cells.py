@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
-from numba import njit
 
 from labelspace._core.checks import all_within, kept_count
+from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
@@ -89,7 +89,7 @@ class CellNeighbours(NeighbourIndex):
         return places
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _scan_cells(queries, points, weights, starts, probed, places):  # type: ignore[no-untyped-def]
     values = np.full(places.shape[1], -np.inf, np.float32)
     for row in range(len(queries)):

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
+from labelspace._core.compiled import loop, loop_part
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError
@@ -146,7 +146,7 @@ def _distances(queries: np.ndarray, spreads: np.ndarray, geometry: str) -> np.nd
 
 
 # Sums may be reordered, or the loop would not use vector instructions.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop_part(fastmath={"reassoc", "contract"})
 def spread(one, other):  # type: ignore[no-untyped-def]
     """Return the squared Euclidean distance in float32."""
     total = np.float32(0.0)
@@ -156,7 +156,7 @@ def spread(one, other):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _scan_all(queries, points, weights, places):  # type: ignore[no-untyped-def]
     values = np.full(places.shape, -np.inf, np.float32)
     for first in range(0, len(points), _TILE):
@@ -169,7 +169,7 @@ def _scan_all(queries, points, weights, places):  # type: ignore[no-untyped-def]
                 filled = keep_best(value, place, best_values, best_places, filled)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _rank_in_double(queries, points, names, curved, places, ids, spreads):  # type: ignore[no-untyped-def]
     """Rank candidates: the only place where distances that users see are computed."""
     for row in range(len(queries)):
@@ -183,7 +183,7 @@ def _rank_in_double(queries, points, names, curved, places, ids, spreads):  # ty
             filled = keep_best(-total, names[place], spreads[row], ids[row], filled)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@loop_part(fastmath={"reassoc", "contract"})
 def _spread_and_square(x, y):  # type: ignore[no-untyped-def]
     """Return |x - y|^2 and |y|^2 in float64."""
     total, square = 0.0, 0.0

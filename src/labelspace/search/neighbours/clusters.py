@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import are_numbers, are_offsets, kept_count
+from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError, StoreError
 from labelspace.search.index import InnerProductIndex, checked_rows, dot, stored_kind
 from labelspace.search.neighbours.k_means import assign, grouped, k_means
-from labelspace.search.neighbours.voting import vote_rows
+from labelspace.search.neighbours.voting import vote_of_one
 
 
 class ClusterIndex(InnerProductIndex):
@@ -63,7 +63,8 @@ class ClusterIndex(InnerProductIndex):
         )
         if not fits:
             raise StoreError("the clusters do not fit the examples: restore the model from a copy")
-        index = cls(vectors, centres, indptr, members)
+        # A copy, since a read-only map is another type to compile loops for.
+        index = cls(vectors, centres, np.array(indptr), members)
         index.set_probes(kept_count(arrays, "probes"))
         index.recall = float(arrays["recall"][0])
         return index
@@ -124,57 +125,38 @@ class ClusterIndex(InnerProductIndex):
     def votes(
         self, queries: np.ndarray, neighbours: int, power: float, Y: csr_matrix, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `rank_votes` of what `search` finds, in one loop: quicker for single queries."""
+        """Return `rank_votes` of what `search` finds, in blocks: quicker for single queries."""
         labels = np.full((len(queries), k), -1, np.int64)
         shares = np.zeros((len(queries), k), np.float32)
 
         def block(start: int, stop: int) -> None:
-            _vote_by_clusters(
-                *(queries[start:stop], self.centres, self.indptr, self.members),
-                *(
-                    self._by_cluster(),
-                    self.probes,
-                    neighbours,
-                    np.float32(power),
-                    Y.indptr,
-                    Y.indices,
-                    Y.shape[1],
-                ),
-                *(labels[start:stop], shares[start:stop]),
+            rows = slice(start, stop)
+            found = np.full((stop - start, neighbours), -1, np.int64)
+            scores = np.full(found.shape, -np.inf, np.float32)
+            _search_clusters(
+                *(queries[rows], self.centres, self.indptr, self.members),
+                *(self._by_cluster(), self.probes, found, scores),
             )
+            vote_of_one(found, scores, power, Y, labels[rows], shares[rows])
 
         parallel_blocks(len(queries), block, block=32)
         return labels, shares
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _search_clusters(queries, centres, indptr, members, vectors, probes, found, scores):  # type: ignore[no-untyped-def]
     """Score the members of the closest clusters; vectors are in the order of `members`."""
-    chosen = np.empty(probes, np.int32)
+    chosen = np.empty(probes, np.int64)
     closeness = np.empty(probes, np.float32)
     for row in range(len(queries)):
         query = queries[row]
-        n_chosen = 0
+        n_chosen = np.int64(0)  # a literal 0 would be a second type to compile
         for centre in range(len(centres)):
             score = dot(query, centres[centre])
             n_chosen = keep_best(score, centre, closeness, chosen, n_chosen)
-        filled = 0
+        filled = np.int64(0)
         for cluster in chosen[:n_chosen]:
             for place in range(indptr[cluster], indptr[cluster + 1]):
                 score = dot(query, vectors[place])
-                filled = keep_best(score, members[place], scores[row], found[row], filled)
-
-
-@njit(cache=True, nogil=True)
-def _vote_by_clusters(  # type: ignore[no-untyped-def]
-    queries, centres, indptr, members, vectors, probes, neighbours, power,
-    y_indptr, y_indices, n_labels, labels, shares,
-):  # fmt: skip
-    found = np.full((len(queries), neighbours), -1)
-    scores = np.full((len(queries), neighbours), np.float32(-np.inf))
-    _search_clusters(queries, centres, indptr, members, vectors, probes, found, scores)
-    shape, one = (len(queries), 1, neighbours), np.ones(1, np.float32)
-    vote_rows(
-        *(found.reshape(shape), scores.reshape(shape), power * one, one),
-        *(y_indptr, y_indices, n_labels, labels, shares),
-    )
+                member = np.int64(members[place])
+                filled = keep_best(score, member, scores[row], found[row], filled)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.checks import all_within
+from labelspace._core.compiled import loop
 from labelspace._core.dense import unit_array
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.threads import parallel_blocks, product
@@ -231,7 +231,7 @@ def _codes(points: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(points * LARGEST_CODE), np.int8)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _nearest(vectors, directions, centres, probes, indptr, members, scales, codes, rows, cosines):  # type: ignore[no-untyped-def]
     point = np.empty(len(directions), np.float32)
     query = np.empty(len(directions), np.int16)

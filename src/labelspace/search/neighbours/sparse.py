@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from numba import njit
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, hstack, vstack
 
+from labelspace._core.compiled import loop
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
-from labelspace.search.neighbours.voting import vote_rows
+from labelspace.search.neighbours.voting import vote_of_one
 
 SMALLEST = np.float32(1e-6)  # cosine of a neighbour: below it, two examples share nothing
 
@@ -32,6 +32,14 @@ class SparseNeighbours:
 
     def __init__(self, postings: csr_matrix) -> None:
         self.postings = postings
+        self._rows: csr_matrix | None = None
+
+    @property
+    def rows(self) -> csr_matrix:
+        """Return the same by example, of shape (examples, features), made at the first access."""
+        if self._rows is None:
+            self._rows = csr_matrix(self.postings.T)
+        return self._rows
 
     @classmethod
     def of(cls, X: csr_matrix, common: float | None = None) -> Self:
@@ -41,8 +49,17 @@ class SparseNeighbours:
     def extended(self, X: csr_matrix, *, scaled: bool = False) -> SparseNeighbours:
         """Return an index with further examples behind those of this one; `scaled`: as they are."""
         # CSR blocks are merged by one loop of scipy's, others by way of a list of all entries.
-        more = csr_matrix((X if scaled else unit_rows(X)).T)
-        return SparseNeighbours(csr_matrix(hstack([self.postings, more], "csr", np.float32)))
+        rows = X if scaled else unit_rows(X)
+        more = csr_matrix(rows.T)
+        longer = SparseNeighbours(csr_matrix(hstack([self.postings, more], "csr", np.float32)))
+        if self._rows is not None:
+            longer._rows = csr_matrix(vstack([self._rows, rows], "csr", np.float32))
+        return longer
+
+    def floats(self) -> dict[str, np.ndarray]:
+        """Return all arrays of floats that are in memory, to be rounded in place."""
+        made = {} if self._rows is None else {"rows": self._rows.data}
+        return {"postings": self.postings.data, **made}
 
     def search(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest examples (n, k) int64 and their cosines, best first; -1 and 0 pad.
@@ -66,18 +83,20 @@ class SparseNeighbours:
     def votes(
         self, X: csr_matrix, neighbours: int, power: float, Y: csr_matrix, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return `rank_votes` of what `search` finds, in one loop: quicker for single queries."""
+        """Return `rank_votes` of what `search` finds, in blocks: quicker for single queries."""
         postings = self.postings
         labels = np.full((X.shape[0], k), -1, np.int64)
         shares = np.zeros((X.shape[0], k), np.float32)
 
         def block(start: int, stop: int) -> None:
-            _vote(
+            near = np.full((stop - start, neighbours), -1, np.int64)
+            cosines = np.zeros(near.shape, np.float32)
+            _nearest(
                 *(X.indptr[start : stop + 1], X.indices, X.data),
                 *(postings.indptr, postings.indices, postings.data, postings.shape[1]),
-                *(neighbours, np.float32(power), Y.indptr, Y.indices, Y.shape[1]),
-                *(labels[start:stop], shares[start:stop]),
+                *(near, cosines),
             )
+            vote_of_one(near, cosines, power, Y, labels[start:stop], shares[start:stop])
 
         parallel_blocks(X.shape[0], block, block=64)
         return labels, shares
@@ -101,7 +120,7 @@ def rare_features(X: csr_matrix, common: float | None) -> csr_matrix:
     return left
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _nearest(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines
 ):
@@ -113,7 +132,7 @@ def _nearest(  # type: ignore[no-untyped-def]
         many = 0
         for cell in range(q_indptr[row], q_indptr[row + 1]):
             many += p_indptr[q_indices[cell] + 1] - p_indptr[q_indices[cell]]
-        filled = 0
+        filled = np.int64(0)  # a literal 0 would be a second type to compile
         if many > n_examples:  # scanning all examples is cheaper than listing those with a product
             for cell in range(q_indptr[row], q_indptr[row + 1]):
                 feature, value = q_indices[cell], scale * q_data[cell]
@@ -142,18 +161,3 @@ def _nearest(  # type: ignore[no-untyped-def]
                 filled = keep_best(similarity[example], example, cosines[row], near[row], filled)
             similarity[example] = 0.0
             marked[example] = False
-
-
-@njit(cache=True, nogil=True)
-def _vote(  # type: ignore[no-untyped-def]
-    q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, neighbours, power,
-    y_indptr, y_indices, n_labels, labels, shares,
-):  # fmt: skip
-    near = np.full((len(labels), neighbours), -1)
-    cosines = np.zeros((len(labels), neighbours), np.float32)
-    _nearest(q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines)
-    shape, one = (len(labels), 1, neighbours), np.ones(1, np.float32)
-    vote_rows(
-        *(near.reshape(shape), cosines.reshape(shape), power * one, one),
-        *(y_indptr, y_indices, n_labels, labels, shares),
-    )

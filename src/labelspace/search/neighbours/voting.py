@@ -8,9 +8,10 @@ query, takes no array of all labels, and can merge other candidates.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix
 
+from labelspace._core.compiled import loop, loop_part
+from labelspace._core.sorting import stable_order
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 
@@ -68,7 +69,23 @@ def rank_votes(
     return labels, shares
 
 
-@njit(cache=True, nogil=True)
+def vote_of_one(
+    near: np.ndarray,
+    similarities: np.ndarray,
+    power: float,
+    Y: csr_matrix,
+    labels: np.ndarray,
+    shares: np.ndarray,
+) -> None:
+    """Write what `rank_votes` returns for one learner, of neighbours (n, m); one thread."""
+    one = np.ones(1, np.float32)
+    vote_rows(
+        *(near[:, None], similarities[:, None], np.float32(power) * one, one),
+        *(Y.indptr, Y.indices, Y.shape[1], labels, shares),
+    )
+
+
+@loop
 def vote_rows(  # type: ignore[no-untyped-def]
     neighbours, similarities, powers, learner_weights, indptr, indices, n_labels, labels, shares
 ):
@@ -78,7 +95,7 @@ def vote_rows(  # type: ignore[no-untyped-def]
     weights = np.empty(n_learners * width, np.float32)
     tally = np.zeros(n_labels, np.float32)
     for row in range(len(neighbours)):
-        count = 0
+        count = np.int64(0)  # a literal 0 would be a second type to compile
         for learner in range(n_learners):
             first = count
             count = _power_weights(
@@ -93,7 +110,7 @@ def vote_rows(  # type: ignore[no-untyped-def]
         vote(near, weights, count, indptr, indices, tally, labels[row], shares[row])
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def _power_weights(neighbours, similarities, power, near, weights, count):  # type: ignore[no-untyped-def]
     """Append neighbours and (similarity / that of the nearest) ** power; return the new count."""
     nearest = similarities[0]
@@ -108,7 +125,7 @@ def _power_weights(neighbours, similarities, power, near, weights, count):  # ty
     return count
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def vote(near, weights, count, indptr, indices, tally, labels_out, scores_out):  # type: ignore[no-untyped-def]
     """Score labels by the weighted share of neighbours that have them; write the best, in order.
 
@@ -133,14 +150,14 @@ def vote(near, weights, count, indptr, indices, tally, labels_out, scores_out): 
                 voted[n_voted] = label
                 n_voted += 1
             tally[label] += weights[n]
-    filled = 0
+    filled = np.int64(0)
     for label in voted[:n_voted]:
         score = min(tally[label] / total, np.float32(1.0))
         filled = keep_best(score, label, scores_out, labels_out, filled)
         tally[label] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def softmax_weights(near, cosines):  # type: ignore[no-untyped-def]
     """Return weights exp(SHARPNESS * cosine) of one query's neighbours, their sum 1; -1 has 0."""
     total = 0.0
@@ -154,7 +171,7 @@ def softmax_weights(near, cosines):  # type: ignore[no-untyped-def]
     return weights
 
 
-@njit(cache=True, nogil=True)
+@loop_part
 def votes_by_label(near, weights, others, indptr, indices):  # type: ignore[no-untyped-def]
     """Return the labels of one query's neighbours and the labels `others`, sorted, each once, and
     the sum of the weights of the neighbours that have them; -1 pads `near` and `others`."""
@@ -173,7 +190,7 @@ def votes_by_label(near, weights, others, indptr, indices):  # type: ignore[no-u
         if label >= 0:
             entries[count] = label
             count += 1
-    order = np.argsort(entries[:count], kind="mergesort")
+    order = stable_order(entries[:count])
     labels, votes = np.empty(count, np.int64), np.zeros(count)
     filled = 0
     for place in order:
