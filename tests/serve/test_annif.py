@@ -111,7 +111,12 @@ def test_batches_are_a_bare_list_in_the_order_of_the_documents(server):
         ("projects/named/suggest-batch", {"json": {"documents": [{}]}}, 400, "text"),
         ("projects/named/suggest-batch", {"content": b"{"}, 400, ""),
         ("detect-language", {"json": {"text": "a", "languages": []}}, 400, "languages"),
-        ("detect-language", {"json": {"text": "two words", "languages": ["xx"]}}, 400, "unsupported"),
+        (
+            "detect-language",
+            {"json": {"text": "two words", "languages": ["xx"]}},
+            400,
+            "unsupported",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
