@@ -25,6 +25,7 @@ from labelspace.model.tags import TagMaker
 from labelspace.ranking import Ranking
 from labelspace.serve import schemas
 from labelspace.serve.context import Context, json_response, known_labels, languages_of
+from labelspace.serve.figures import MEDIA_TYPE
 from labelspace.serve.models import Choice, Examples, ServedModel
 from labelspace.serve.problems import Failure, responses
 
@@ -295,6 +296,18 @@ def own_routes(context: Context) -> APIRouter:
         if context.stopping:
             return Response(health("stopping"), 503, media_type="application/json")
         return json_response(health("ready"))
+
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        responses={
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+            **responses(401, 421),
+        },
+    )
+    async def metrics() -> Response:
+        """Return figures of the server in the format of Prometheus."""
+        return Response(context.figures.text(), media_type=MEDIA_TYPE)
 
     return router
 

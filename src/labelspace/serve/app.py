@@ -29,7 +29,7 @@ from labelspace.serve.annif import TAG as ANNIF
 from labelspace.serve.annif import annif_routes
 from labelspace.serve.api import own_routes
 from labelspace.serve.context import Context, json_response
-from labelspace.serve.figures import MEDIA_TYPE, Figures
+from labelspace.serve.figures import Figures
 from labelspace.serve.gate import Gate
 from labelspace.serve.problems import Failure, Problem, invalid, problem, responses, status_of
 from labelspace.serve.settings import Settings
@@ -103,25 +103,20 @@ class Application:
             redirect_slashes=False,
             lifespan=self._lifespan,
         )
-        api.include_router(own_routes(context))
-        api.include_router(annif_routes(context))
-
-        @api.get("/metrics", tags=["labelspace"], response_class=Response,
-                 responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-                            **responses(401, 421)})  # fmt: skip
-        async def metrics() -> Response:
-            """Return figures of the server in the format of Prometheus."""
-            return Response(context.figures.text(), media_type=MEDIA_TYPE)
-
-        own, annif = (to_json(described(api.routes, annif=which)) for which in (False, True))
+        own, annif = own_routes(context), annif_routes(context)
+        api.include_router(own)
+        api.include_router(annif)
+        descriptions = [
+            to_json(described(router.routes, annif=router is annif)) for router in (own, annif)
+        ]
 
         @api.get("/openapi.json", include_in_schema=False)
         async def describe() -> Response:
-            return json_response(own)
+            return json_response(descriptions[0])
 
         @api.get("/v1/openapi.json", include_in_schema=False)
         async def describe_annif() -> Response:
-            return json_response(annif)
+            return json_response(descriptions[1])
 
         @api.get("/", include_in_schema=False)
         async def page() -> Response:
@@ -182,9 +177,8 @@ def from_environment() -> Application:
 
 def described(routes: list[BaseRoute], *, annif: bool) -> dict[str, Any]:
     """Return the OpenAPI description of the server's own routes, or of Annif's."""
-    chosen = [route for route in routes if (ANNIF in getattr(route, "tags", ())) == annif]
     title = "Annif's REST API, by labelspace" if annif else "labelspace"
-    found = get_openapi(title=title, version=__version__, routes=chosen)
+    found = get_openapi(title=title, version=__version__, routes=routes)
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
     schemas["Problem"] = Problem.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
