@@ -45,7 +45,7 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labelspace needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
 	$(PYTHON) -m venv .venv
 	$(PIP) torch==2.13.0
-	$(PIP) -e '.[neural]'
+	$(PIP) -e '.[neural,serve]'
 	touch $(DEMO_STAMP)
 
 # On top of the demo's environment, whichever of the two is made first.

@@ -31,6 +31,7 @@ from labelspace.serve.api import own_routes
 from labelspace.serve.context import Context, json_response
 from labelspace.serve.figures import Figures
 from labelspace.serve.gate import Gate
+from labelspace.serve.logs import logged_to_stderr
 from labelspace.serve.problems import Failure, Problem, invalid, problem, responses, status_of
 from labelspace.serve.settings import Settings
 from labelspace.serve.tokens import Tokens
@@ -169,9 +170,7 @@ class PageFiles(StaticFiles):
 
 def from_environment() -> Application:
     """Return the application of a worker process."""
-    from labelspace.serve.logs import log_to_stderr
-
-    log_to_stderr()
+    logged_to_stderr().__enter__()  # for as long as the process lives
     return Application(Settings.from_environment())
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.serve.logs import logged_to_stderr
 from labelspace.serve.settings import Settings, is_loopback
 
 _BACKLOG = 2048
@@ -50,23 +51,17 @@ def run_server(
     StoreError
         If a model cannot be loaded.
     """
-    from labelspace.serve.logs import log_to_stderr
-
     if workers > 1 and settings.allow_learn:
         raise ParameterError(
             "--allow-learn with --workers: one process learns; serve with --workers 1, or learn in "
             "one server and serve the same model with --watch in another"
         )
-    log_to_stderr()
-    listening = bound(host, port)
-    try:
+    with logged_to_stderr(), bound(host, port) as listening:
         address = _address(host, listening)
         if workers > 1:
             _run_several(settings, listening, workers, lambda: on_ready(address))
         else:
             _run_one(settings, listening, lambda: on_ready(address))
-    finally:
-        listening.close()
 
 
 def check_exposure(host: str, *, has_tokens: bool, no_auth: bool) -> None:
