@@ -200,6 +200,20 @@ def test_broken_bodies_are_refused(server, body):
     assert answer.json()["detail"]
 
 
+def test_a_forgotten_content_type_is_named(server):
+    answer = server.post("/v1/models/named/tag", content=b'{"text": "a"}')
+    assert answer.status_code == 422
+    assert "Content-Type: application/json" in answer.json()["detail"]
+
+
+def test_large_bodies_at_once_are_bounded(server, monkeypatch):
+    gate = server.app._app
+    monkeypatch.setattr(gate, "_held", 32 * SMALL.body - 10)
+    refused = server.post("/v1/models/named/tag", {"text": "ripe red apple"})
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert gate._held == 32 * SMALL.body - 10  # what was refused is not held
+
+
 def test_one_bad_request_does_not_fail_those_beside_it(server):
     bodies = [{"text": "red apple", "only": ["c2"]}, {"text": "red apple", "only": ["c9"]}] * 10
     answers = server.together("/v1/models/named/tag", bodies)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class ServedModel:
     def __init__(self, name: str, path: str | Path, limits: Limits, figures: Figures) -> None:
         self.name, self.path, self.limits, self.figures = name, Path(path), limits, figures
         self.error: str | None = None
+        self._loading = threading.Lock()
         self._seen = self._signature()
         self.tagger = _loaded(self.path)
         self.size = store.size_in_bytes(self.path)
@@ -158,6 +160,10 @@ class ServedModel:
 
     def load_again(self) -> bool:
         """Load the directory; return whether another version is served now."""
+        with self._loading:  # the watch and a learner may both find it changed
+            return self._load_again()
+
+    def _load_again(self) -> bool:
         try:
             tagger = _loaded(self.path)
         except (LabelspaceError, OSError, MemoryError) as error:

@@ -132,6 +132,11 @@ def _run_one(settings: Settings, listening: socket.socket, on_ready: Callable[[]
     server = Server(_config(app, settings))
     with _signals_are_handled():
         server.run([listening])
+    if any(learner.is_running for learner in app.context.learners.values()):
+        # The journal has the examples of an update that takes long. Compiled code that is cut off
+        # by the end of the interpreter could crash.
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _run_several(
