@@ -14,7 +14,6 @@ from labelspace._core.suggest import nearest
 from labelspace.errors import ParameterError
 from labelspace.methods.explanation import nearest_vectors
 from labelspace.model.label_lookup import LabelLookup
-from labelspace.model.tags import TagMaker
 
 if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
@@ -140,7 +139,7 @@ class LabelSearch:
 
     def _found(self, label: int, matched: str, language: str | None, similar: int) -> FoundLabel:
         tagger, texts = self.tagger, self.tagger.label_texts
-        names = tagger.derived(TagMaker, language).names
+        names = tagger.tag_maker(language).names
         others: dict[str, None] = {}
         if texts is not None:
             for preferred in texts.preferred.values():

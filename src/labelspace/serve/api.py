@@ -21,7 +21,6 @@ from labelspace.methods.base import Method
 from labelspace.model.label_lookup import LabelLookup
 from labelspace.model.prediction import DIGITS
 from labelspace.model.tagger import Tagger, ThresholdLike
-from labelspace.model.tags import TagMaker
 from labelspace.ranking import Ranking
 from labelspace.serve import schemas
 from labelspace.serve.context import Context, json_response, known_labels, languages_of
@@ -354,7 +353,7 @@ def tag_records(
     tagger: Tagger, ranking: Ranking, least: float, language: str | None, paths: bool
 ) -> list[dict[str, Any]]:
     """Return the labels of each example as `predict` writes them, with their paths if wanted."""
-    maker = tagger.derived(TagMaker, language)
+    maker = tagger.tag_maker(language)
     found = [
         {"labels": [maker.record(tag, DIGITS) for tag in tags]}
         for tags in maker.tags(ranking, least)

@@ -142,6 +142,7 @@ def _run_one(settings: Settings, listening: socket.socket, on_ready: Callable[[]
 def _run_several(
     settings: Settings, listening: socket.socket, workers: int, on_ready: Callable[[], None]
 ) -> None:
+    from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import Multiprocess
 
     from labelspace.model import store
@@ -166,9 +167,7 @@ def _run_several(
         waiting = threading.Thread(target=_when_ready, args=(supervisor, on_ready), daemon=True)
         waiting.start()
         supervisor.run()
-        if any(
-            process.exitcode not in (0, None, -signal.SIGTERM) for process in supervisor.processes
-        ):
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
             raise LabelspaceError("a process of the server could not start: see the lines above")
 
 
