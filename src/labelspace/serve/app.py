@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 import threading
@@ -32,6 +33,7 @@ from labelspace.serve.context import Context, json_response
 from labelspace.serve.figures import Figures
 from labelspace.serve.gate import Gate
 from labelspace.serve.logs import logged_to_stderr
+from labelspace.serve.models import leave_to_collector
 from labelspace.serve.problems import Failure, Problem, invalid, problem, responses, status_of
 from labelspace.serve.settings import Settings
 from labelspace.serve.tokens import Tokens
@@ -136,6 +138,7 @@ class Application:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         context, settings = self.context, self.settings
         sys.setswitchinterval(_SWITCH)
+        leave_to_collector()
         self._on_hang_up()
         for learner in context.learners.values():
             learner.start()
@@ -150,6 +153,7 @@ class Application:
             if watching is not None:
                 watching.cancel()
             await context.close()
+            gc.unfreeze()
 
     def _on_hang_up(self) -> None:
         """Read the tokens again on SIGHUP, which would end the process otherwise."""
