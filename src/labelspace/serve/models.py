@@ -256,8 +256,8 @@ class Models:
 def leave_to_collector() -> None:
     """Exempt all objects that are there from further collections of garbage.
 
-    Going through all objects of the libraries and a model took 0.2 seconds, during which nothing was
-    answered, more than once per second under load. What older versions left is collected first.
+    Going through all objects of the libraries and a model took 0.2 seconds, during which nothing
+    was answered, more than once per second under load. What older versions left is collected first.
     """
     gc.unfreeze()
     gc.collect()
