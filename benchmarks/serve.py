@@ -4,10 +4,11 @@
         [--workers N] [--kills N] [--annif URL]
 
 TEXTS is a file that the model can read; its texts are sent one per request, k=5. Every number of
-connections is measured with batching and without (`--batch 1`), each for so many seconds, or until so
-many requests are answered. `in process` is one `Tagger.tag` after another. `memory` is the
-proportional set size (PSS) of all processes of the server before and after the load. `--annif` is the
-address of an Annif project's `suggest` that is measured beside it, such as
+connections is measured with batching and without (`--batch 1`), each for so many seconds, or until
+so many requests are answered. `in process` is one `Tagger.tag` after another. `cpu ms` is processor
+time of the server per request, which other processes do not change as much. `MB` is the
+proportional set size (PSS) of all processes of the server before and after the load. `--annif` is
+the address of an Annif project's `suggest` that is measured beside it, such as
 http://127.0.0.1:5000/v1/projects/omikuji/suggest. `--kills N` kills a learning server N times at
 random moments instead, and checks that no accepted example is lost or applied twice. Writes
 benchmarks/results/serve.json and .md.
@@ -137,9 +138,18 @@ async def load(
 
 def memory(process: subprocess.Popen[str]) -> float:
     """Return the memory of a process and those it started in MB, shared pages counted once."""
+    return sum(each.memory_full_info().pss for each in family(process)) / 1e6
+
+
+def cpu(process: subprocess.Popen[str]) -> float:
+    """Return the processor time of a process and those it started, in seconds."""
+    return sum(sum(each.cpu_times()[:2]) for each in family(process))
+
+
+def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Return a process and those it started."""
     parent = psutil.Process(process.pid)
-    family = [parent, *parent.children(recursive=True)]
-    return sum(each.memory_full_info().pss for each in family) / 1e6
+    return [parent, *parent.children(recursive=True)]
 
 
 def measure(given: argparse.Namespace, texts: list[str]) -> list[dict[str, Any]]:
@@ -163,10 +173,11 @@ def measure(given: argparse.Namespace, texts: list[str]) -> list[dict[str, Any]]
         with server(given.model, *options, *workers) as (address, process):
             requests = tag_requests(address, texts)
             for connections in given.connections:
-                before = memory(process)
+                before, spent = memory(process), cpu(process)
                 figures = asyncio.run(
                     load(address, requests, connections, given.seconds, given.requests)
                 )
+                figures["cpu ms"] = 1e3 * (cpu(process) - spent) / max(1, figures["requests"])
                 after = {"MB before": before, "MB after": memory(process)}
                 rows.append({"server": name, "connections": connections, **figures, **after})
                 print(rows[-1], flush=True)

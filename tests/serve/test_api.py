@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import re
@@ -158,6 +159,15 @@ def test_health_and_figures(server):
     assert (
         f'labelspace_model_version{{method="knn",model="named",version="{version}"}} 1.0' in lines
     )
+
+
+def test_the_collection_of_garbage_leaves_models_out(paths):
+    with in_process({"named": paths["named"]}) as server:
+        frozen = gc.get_freeze_count()
+        assert frozen > 10_000
+        names = server.app.context.models["named"].tagger.label_names
+        assert not any(each is names for each in gc.get_objects())
+    assert gc.get_freeze_count() == 0
 
 
 def test_addresses_that_do_not_exist_are_one_figure(server):

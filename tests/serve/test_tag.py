@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 
@@ -198,6 +199,43 @@ def test_broken_bodies_are_refused(server, body):
     answer = server.post("/v1/models/named/tag", content=body, headers=kind)
     assert answer.status_code in (400, 422)
     assert answer.json()["detail"]
+
+
+def test_a_forgotten_content_type_is_named(server):
+    answer = server.post("/v1/models/named/tag", content=b'{"text": "a"}')
+    assert answer.status_code == 422
+    assert "Content-Type: application/json" in answer.json()["detail"]
+
+
+def test_a_body_that_does_not_arrive_in_time(paths):
+    async def slow():
+        yield b'{"text": '
+        await asyncio.sleep(5)
+        yield b'"a"}'
+
+    kind = {"content-type": "application/json"}
+    with in_process({"named": paths["named"]}, Limits(seconds=0.2)) as server:
+        answer = server.post("/v1/models/named/tag", content=slow(), headers=kind)
+        assert answer.status_code == 408
+        assert "did not arrive within 0.2 seconds" in answer.json()["detail"]
+
+
+def test_forms_of_a_language_do_not_fill_the_memory(server):
+    named = server.app.context.models["named"].tagger
+    tagged(server, text="apple", language="en", paths=True)
+    before = len(named._derived[1])
+    for number in range(5):
+        found = tagged(server, text="red apple", k=1, language=f"EN-x{number}", paths=True)
+        assert found[0][0]["name"] == "fruit"
+    assert len(named._derived[1]) == before
+
+
+def test_large_bodies_at_once_are_bounded(server, monkeypatch):
+    gate = server.app._app
+    monkeypatch.setattr(gate, "_held", 32 * SMALL.body - 10)
+    refused = server.post("/v1/models/named/tag", {"text": "ripe red apple"})
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert gate._held == 32 * SMALL.body - 10  # what was refused is not held
 
 
 def test_one_bad_request_does_not_fail_those_beside_it(server):

@@ -53,6 +53,15 @@ def test_a_missing_file_is_refused(tmp_path):
         Tokens(tmp_path / "none")
 
 
+def test_a_file_that_others_can_read_is_named(file, caplog):
+    file.chmod(0o600)
+    Tokens(file)
+    assert caplog.text == ""
+    file.chmod(0o644)
+    Tokens(file)
+    assert "other users can read" in caplog.text
+
+
 def test_a_changed_file_is_read_again(file, monkeypatch):
     monkeypatch.setattr(module, "_EVERY", 0.0)
     tokens = Tokens(file)

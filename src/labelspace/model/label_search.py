@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,11 +15,12 @@ from labelspace._core.suggest import nearest
 from labelspace.errors import ParameterError
 from labelspace.methods.explanation import nearest_vectors
 from labelspace.model.label_lookup import LabelLookup
-from labelspace.model.tags import TagMaker
 
 if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
 
+_COMPARED = 1000  # names that are compared with one that does not exist
+_SHORT, _LONGEST = 6, 100  # letters of a query
 _MARKS = re.compile(r"[\W_]+")
 # How a query matches, best first.
 _EXACT, _EXACT_OTHER, _PREFIX, _PREFIX_OTHER, _WORDS, _WORDS_OTHER, _INSIDE, _NEAR = range(8)
@@ -129,18 +131,26 @@ class LabelSearch:
             at = self._joined.find(word, self._starts[place + 1])
 
     def _near(self, query: str) -> dict[int, tuple[int, str]]:
-        """Return labels with a name that is like the query, which may be misspelt."""
+        """Return labels with a name that is like the query, which may be misspelt.
+
+        Only the names that share most runs of letters with it are compared.
+        """
+        wanted = _plain(query)[:_LONGEST]
+        size = 3 if len(wanted) > _SHORT else 2
+        runs = dict.fromkeys(wanted[at : at + size] for at in range(len(wanted) - size + 1))
+        shared = Counter(place for run in runs for place in self._holding(run))
         of: dict[str, list[tuple[int, str]]] = {}
-        for plain, text, label, _ in self._forms:
+        for place, _ in shared.most_common(_COMPARED):
+            plain, text, label, _ = self._forms[place]
             of.setdefault(plain, []).append((label, text))
-        near = nearest(_plain(query), of, n=5, cutoff=0.75)
+        near = nearest(wanted, of, n=5, cutoff=0.75)
         return {label: (_NEAR + place, text)
                 for place, plain in reversed(list(enumerate(near)))
                 for label, text in of[plain]}  # fmt: skip
 
     def _found(self, label: int, matched: str, language: str | None, similar: int) -> FoundLabel:
         tagger, texts = self.tagger, self.tagger.label_texts
-        names = tagger.derived(TagMaker, language).names
+        names = tagger.tag_maker(language).names
         others: dict[str, None] = {}
         if texts is not None:
             for preferred in texts.preferred.values():

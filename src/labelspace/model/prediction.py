@@ -22,14 +22,13 @@ from labelspace.errors import ParameterError
 from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
-from labelspace.model.tags import TagMaker
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
     from labelspace.model.selection import Selection
     from labelspace.model.tagger import Tagger
-    from labelspace.model.tags import Tag
+    from labelspace.model.tags import Tag, TagMaker
 
 FORMATS = ("jsonl", "csv", "parquet")
 SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another
@@ -117,7 +116,7 @@ def predict_file(
     on_batch: Callable[[int], None],
 ) -> int:
     """Write the predictions for all batches and return the number of examples."""
-    maker = tagger.derived(TagMaker, language)
+    maker = tagger.tag_maker(language)
     form = _Form(
         maker,
         Paths(tagger, maker.names) if likeliest_path else None,

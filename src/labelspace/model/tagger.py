@@ -149,14 +149,37 @@ class Tagger:
         >>> ls.train(rows * 4, method="knn").names()
         ['fruit', 'tool']
         """
-        texts = self.label_texts
-        if language is not None and (texts is None or not texts.has_language(language)):
+        wanted, texts = self._known_language(language), self.label_texts
+        return list(self.label_names) if texts is None else texts.names(wanted)
+
+    def _known_language(self, language: str | None) -> str | None:
+        """Return the language as the names have it; raise ParameterError if none has.
+
+        A form that they do not have, such as en-nz, becomes en: what is derived per language is
+        kept, so there must be few of them.
+        """
+        if language is None:
+            return None
+        texts, wanted = self.label_texts, language.lower()
+        if texts is None or not texts.has_language(wanted):
             known = () if texts is None else sorted(filter(None, texts.preferred))
             raise ParameterError(
                 f"language {language!r}: the model has no names in it; "
                 f"it has {', '.join(known) or 'no languages: train it with --labels'}"
             )
-        return list(self.label_names) if texts is None else texts.names(language)
+        return wanted if wanted in texts.preferred else wanted.split("-")[0]
+
+    def tag_maker(self, language: str | None = None) -> TagMaker:
+        """Return what makes tags of label numbers, with names in one language.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> ls.train(rows * 4, method="knn").tag_maker().tag(1, 0.5)
+        Tag(name='tool', score=0.5)
+        """
+        return self.derived(TagMaker, self._known_language(language))
 
     def tag(
         self,
@@ -250,7 +273,7 @@ class Tagger:
         """
         if isinstance(texts, str):
             raise InputError("tag_many takes several texts; use tag for one")
-        least, maker = self.resolve_threshold(threshold), self.derived(TagMaker, language)
+        least, maker = self.resolve_threshold(threshold), self.tag_maker(language)
         selection = Selection(self, only, exclude, ancestors=ancestors)
         given, is_table = texts_or_table(texts)
         rows: Iterable[Features] = (
@@ -555,7 +578,7 @@ class Tagger:
         >>> tagger.to_tags(tagger.predict(tagger.read(rows[:1]), k=1))
         [[Tag(name='fruit', score=1.0)]]
         """
-        return self.derived(TagMaker, language).tags(ranking, threshold)
+        return self.tag_maker(language).tags(ranking, threshold)
 
     def find_labels(
         self, query: str = "", k: int = 10, *, language: str | None = None, similar: int = 3
@@ -631,7 +654,7 @@ class Tagger:
         >>> ls.train(rows * 4, method="knn").label_paths().path(1)
         []
         """
-        return self.derived(LabelPaths, language)
+        return self.derived(LabelPaths, self._known_language(language))
 
     def label_children(
         self, parent: str | None = None, *, language: str | None = None

@@ -17,7 +17,6 @@ from starlette.responses import Response
 from labelspace._version import __version__
 from labelspace.model.label_lookup import LabelLookup
 from labelspace.model.tagger import Tagger
-from labelspace.model.tags import TagMaker
 from labelspace.ranking import Ranking
 from labelspace.serve.context import Context, json_response, languages_of
 from labelspace.serve.models import Choice, Examples, ServedModel
@@ -366,7 +365,7 @@ def _suggested(
             }
             for tag in tags
         ]
-        for tags in tagger.derived(TagMaker, language).tags(ranking, threshold)
+        for tags in tagger.tag_maker(language).tags(ranking, threshold)
     ]
 
 

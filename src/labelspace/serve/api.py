@@ -20,10 +20,10 @@ from labelspace.methods.base import Method
 from labelspace.model.label_lookup import LabelLookup
 from labelspace.model.prediction import DIGITS
 from labelspace.model.tagger import Tagger, ThresholdLike
-from labelspace.model.tags import TagMaker
 from labelspace.ranking import Ranking
 from labelspace.serve import schemas
 from labelspace.serve.context import Context, json_response, known_labels, languages_of
+from labelspace.serve.figures import MEDIA_TYPE
 from labelspace.serve.models import Choice, Examples, ServedModel
 from labelspace.serve.problems import Failure, responses
 
@@ -295,6 +295,18 @@ def own_routes(context: Context) -> APIRouter:
             return Response(health("stopping"), 503, media_type="application/json")
         return json_response(health("ready"))
 
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        responses={
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+            **responses(401, 421),
+        },
+    )
+    async def metrics() -> Response:
+        """Return figures of the server in the format of Prometheus."""
+        return Response(context.figures.text(), media_type=MEDIA_TYPE)
+
     return router
 
 
@@ -343,7 +355,7 @@ def tag_records(
     tagger: Tagger, ranking: Ranking, least: float, language: str | None, paths: bool
 ) -> list[dict[str, Any]]:
     """Return the labels of each example as `predict` writes them, with their paths if wanted."""
-    maker = tagger.derived(TagMaker, language)
+    maker = tagger.tag_maker(language)
     found = [
         {"labels": [maker.record(tag, DIGITS) for tag in tags]}
         for tags in maker.tags(ranking, least)

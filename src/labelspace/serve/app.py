@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 import threading
@@ -29,8 +30,10 @@ from labelspace.serve.annif import TAG as ANNIF
 from labelspace.serve.annif import annif_routes
 from labelspace.serve.api import own_routes
 from labelspace.serve.context import Context, json_response
-from labelspace.serve.figures import MEDIA_TYPE, Figures
+from labelspace.serve.figures import Figures
 from labelspace.serve.gate import Gate
+from labelspace.serve.logs import logged_to_stderr
+from labelspace.serve.models import leave_to_collector
 from labelspace.serve.problems import Failure, Problem, invalid, problem, responses, status_of
 from labelspace.serve.settings import Settings
 from labelspace.serve.tokens import Tokens
@@ -103,25 +106,20 @@ class Application:
             redirect_slashes=False,
             lifespan=self._lifespan,
         )
-        api.include_router(own_routes(context))
-        api.include_router(annif_routes(context))
-
-        @api.get("/metrics", tags=["labelspace"], response_class=Response,
-                 responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-                            **responses(401, 421)})  # fmt: skip
-        async def metrics() -> Response:
-            """Return figures of the server in the format of Prometheus."""
-            return Response(context.figures.text(), media_type=MEDIA_TYPE)
-
-        own, annif = (to_json(described(api.routes, annif=which)) for which in (False, True))
+        own, annif = own_routes(context), annif_routes(context)
+        api.include_router(own)
+        api.include_router(annif)
+        descriptions = [
+            to_json(described(router.routes, annif=router is annif)) for router in (own, annif)
+        ]
 
         @api.get("/openapi.json", include_in_schema=False)
         async def describe() -> Response:
-            return json_response(own)
+            return json_response(descriptions[0])
 
         @api.get("/v1/openapi.json", include_in_schema=False)
         async def describe_annif() -> Response:
-            return json_response(annif)
+            return json_response(descriptions[1])
 
         @api.get("/", include_in_schema=False)
         async def page() -> Response:
@@ -142,6 +140,7 @@ class Application:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         context, settings = self.context, self.settings
         sys.setswitchinterval(_SWITCH)
+        leave_to_collector()
         self._on_hang_up()
         for learner in context.learners.values():
             learner.start()
@@ -156,6 +155,7 @@ class Application:
             if watching is not None:
                 watching.cancel()
             await context.close()
+            gc.unfreeze()
 
     def _on_hang_up(self) -> None:
         """Read the tokens again on SIGHUP, which would end the process otherwise."""
@@ -176,17 +176,14 @@ class PageFiles(StaticFiles):
 
 def from_environment() -> Application:
     """Return the application of a worker process."""
-    from labelspace.serve.logs import log_to_stderr
-
-    log_to_stderr()
+    logged_to_stderr().__enter__()  # for as long as the process lives
     return Application(Settings.from_environment())
 
 
 def described(routes: list[BaseRoute], *, annif: bool) -> dict[str, Any]:
     """Return the OpenAPI description of the server's own routes, or of Annif's."""
-    chosen = [route for route in routes if (ANNIF in getattr(route, "tags", ())) == annif]
     title = "Annif's REST API, by labelspace" if annif else "labelspace"
-    found = get_openapi(title=title, version=__version__, routes=chosen)
+    found = get_openapi(title=title, version=__version__, routes=routes)
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
     schemas["Problem"] = Problem.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from labelspace._core.plain import plain
 from labelspace.serve.figures import Figures
-from labelspace.serve.problems import Failure, problem
+from labelspace.serve.problems import Failure, overloaded, problem
 from labelspace.serve.settings import Settings
 from labelspace.serve.tokens import LEARN, Tokens
 
@@ -28,6 +28,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _OPEN = ("/", "/health/live", "/health/ready")
 _OPEN_FOLDER = "/page/"
 _GZIP = 16 + zlib.MAX_WBITS
+_BODIES = 32  # bodies of the largest size that are held at once, for the memory
 
 
 class Gate:
@@ -52,12 +53,20 @@ class Gate:
         self.limits, self.hosts = settings.limits, settings.hosts
         self._counts: dict[tuple[str, str, int], Callable[[], None]] = {}
         self._times: dict[str, Callable[[float], None]] = {}
+        self._held = 0  # bytes of bodies in memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 0
+        start, status, held = time.perf_counter(), 0, 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if self._held + size > _BODIES * self.limits.body:
+                raise overloaded("too many large requests at once: repeat the request later")
+            self._held += size
+            held += size
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -73,7 +82,7 @@ class Gate:
             self._check_host(headers)
             self._check_token(scope, headers)
             if scope["method"] in ("POST", "PUT", "PATCH"):
-                receive = await self._body(headers, receive)
+                receive = await self._body(headers, receive, hold)
             await self.app(scope, receive, answer)
         except Failure as failure:
             await failure.response()(scope, receive, answer)
@@ -84,6 +93,7 @@ class Gate:
             if not status:
                 await problem(500, "internal error")(scope, receive, answer)
         finally:
+            self._held -= held
             self._record(scope, status, time.perf_counter() - start)
 
     def _check_host(self, headers: Headers) -> None:
@@ -108,7 +118,9 @@ class Gate:
             raise Failure(401, sentence, {"WWW-Authenticate": 'Bearer realm="labelspace"'})
         scope[SCOPE] = allowed
 
-    async def _body(self, headers: Headers, receive: Receive) -> Receive:
+    async def _body(
+        self, headers: Headers, receive: Receive, hold: Callable[[int], None]
+    ) -> Receive:
         """Read and unpack the body; return a `receive` that gives it as a whole."""
         encoding = headers.get("content-encoding", "identity").lower()
         if encoding not in ("identity", "gzip"):
@@ -131,6 +143,7 @@ class Gate:
                     size += len(part)
                     if size > self.limits.body:
                         raise self._too_large()
+                    hold(len(part))
                     parts.append(part)
                     if not message.get("more_body", False):
                         break

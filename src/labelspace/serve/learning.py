@@ -72,6 +72,11 @@ class Learner:
         self._arrived.set()
         self._thread.join(seconds)
 
+    @property
+    def is_running(self) -> bool:
+        """Return whether an update is still at work after `stop`."""
+        return self._thread.is_alive()
+
     def check(self) -> None:
         """Raise a Failure if this model cannot learn from texts."""
         tagger = self.served.tagger

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from labelspace._core.plain import plain
 
@@ -24,11 +26,18 @@ class _Lines(logging.Handler):
         sys.stderr.write("".join(f"{clock} {level}{line}\n" for line in lines))
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
-    """Send what the server and uvicorn log to standard error."""
+@contextmanager
+def logged_to_stderr(level: int = logging.INFO) -> Iterator[None]:
+    """Send what the server and uvicorn log to standard error, and nowhere else."""
+    before = []
     for name in _LOGGERS:
         logger = logging.getLogger(name)
-        logger.handlers = [_Lines(level)]
-        logger.propagate = False
-        logger.setLevel(level)
-    logging.getLogger("uvicorn.error").setLevel(max(level, logging.WARNING))
+        before.append((logger, logger.handlers, logger.propagate, logger.level))
+        logger.handlers, logger.propagate = [_Lines(level)], False
+        logger.setLevel(max(level, logging.WARNING) if name == "uvicorn.error" else level)
+    try:
+        yield
+    finally:
+        for logger, handlers, propagate, old in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(old)

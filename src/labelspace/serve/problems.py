@@ -89,6 +89,8 @@ def invalid(errors: Sequence[Any]) -> str:
         reason = error.get("ctx", {}).get("error")
         if error["type"] == "json_invalid" and reason is not None:
             where, message = "", f"not valid JSON: {reason}"
+        if tuple(error["loc"]) == ("body",) and error["type"] != "missing":
+            message += "; send JSON with Content-Type: application/json"
         shown.append(f"{where}: {message}" if where else message)
     more = len(errors) - _SHOWN
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.serve.logs import logged_to_stderr
 from labelspace.serve.settings import Settings, is_loopback
 
 _BACKLOG = 2048
@@ -50,23 +51,17 @@ def run_server(
     StoreError
         If a model cannot be loaded.
     """
-    from labelspace.serve.logs import log_to_stderr
-
     if workers > 1 and settings.allow_learn:
         raise ParameterError(
             "--allow-learn with --workers: one process learns; serve with --workers 1, or learn in "
             "one server and serve the same model with --watch in another"
         )
-    log_to_stderr()
-    listening = bound(host, port)
-    try:
+    with logged_to_stderr(), bound(host, port) as listening:
         address = _address(host, listening)
         if workers > 1:
             _run_several(settings, listening, workers, lambda: on_ready(address))
         else:
             _run_one(settings, listening, lambda: on_ready(address))
-    finally:
-        listening.close()
 
 
 def check_exposure(host: str, *, has_tokens: bool, no_auth: bool) -> None:
@@ -137,11 +132,17 @@ def _run_one(settings: Settings, listening: socket.socket, on_ready: Callable[[]
     server = Server(_config(app, settings))
     with _signals_are_handled():
         server.run([listening])
+    if any(learner.is_running for learner in app.context.learners.values()):
+        # The journal has the examples of an update that takes long. Compiled code that is cut off
+        # by the end of the interpreter could crash.
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _run_several(
     settings: Settings, listening: socket.socket, workers: int, on_ready: Callable[[], None]
 ) -> None:
+    from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import Multiprocess
 
     from labelspace.model import store
@@ -166,9 +167,7 @@ def _run_several(
         waiting = threading.Thread(target=_when_ready, args=(supervisor, on_ready), daemon=True)
         waiting.start()
         supervisor.run()
-        if any(
-            process.exitcode not in (0, None, -signal.SIGTERM) for process in supervisor.processes
-        ):
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
             raise LabelspaceError("a process of the server could not start: see the lines above")
 
 

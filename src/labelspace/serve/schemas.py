@@ -20,6 +20,8 @@ def _encodable(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_encodable)]
 Number = Annotated[FiniteFloat, Field(ge=-3e38, le=3e38)]  # as the models' numbers have 32 bits
+Weighted = Annotated[list[str | float], Field(min_length=2, max_length=2)]  # a name and a number
+Edge = Annotated[list[int], Field(min_length=2, max_length=2)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
@@ -92,8 +94,8 @@ class Explanation(BaseModel):
 
     label: str
     score: float | None
-    features: list[tuple[str, float]]
-    labels: list[tuple[str, float]]
+    features: list[Weighted]
+    labels: list[Weighted]
     examples: list[NearExample]
 
 
@@ -186,7 +188,7 @@ class FoundLabel(BaseModel):
     description: str
     notation: str
     uri: str
-    similar: list[tuple[str, float]]
+    similar: list[Weighted]
 
 
 class LabelList(BaseModel):

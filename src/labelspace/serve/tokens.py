@@ -42,6 +42,8 @@ class Tokens:
         self._known = read_tokens(self.path)
         if not self._known:
             raise ParameterError(f"{self.path} has no token: write one per line")
+        if os.name == "posix" and os.stat(self.path).st_mode & 0o007:
+            logger.warning("%s: other users can read or change the tokens; chmod o-rwx", self.path)
 
     def scope(self, token: str) -> str | None:
         """Return what a token allows; None if it is not known.
