@@ -19,6 +19,7 @@ demo: $(DEMO_STAMP)
 # that costs least (sys.monitoring) measures branches from 3.14 on; coverage chooses.
 test: lint
 	@$(MAKE) --silent peers || echo "PECOS could not be installed: its tests are skipped"
+	@$(MAKE) --silent browser || echo "There is no Chromium: tests of the page are skipped"
 	@$(MAKE) --silent annif || echo "Annif could not be installed: its test is skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term
 
@@ -40,6 +41,12 @@ peers: $(PECOS_STAMP)
 # Annif, to test it as a client of `labelspace serve`, in an environment of its own: it needs other
 # versions of numpy and scikit-learn.
 annif: $(ANNIF_STAMP)
+
+# Chromium for the tests of the page, where it can be had from the system's packages without a question.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; }
 
 # The documentation as a site that needs no network: site/index.html. Dead links fail the build.
 docs: $(DOCS_STAMP)

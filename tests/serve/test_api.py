@@ -133,11 +133,12 @@ def test_the_map_of_the_labels(tmp_path):
         assert whole["ids"] == ["c1", "c3", "c2", "c4"]
         assert whole["counts"] == [10, 10, 5, 5]
         assert all(x * x + y * y < 1 for x, y in zip(whole["x"], whole["y"], strict=True))
-        assert sorted(whole["edges"]) == [[2, 0], [3, 1]]
+        assert whole["parent"] == [-1, -1, 0, 1]
+        assert len(whole["group"]) == 4
         plain = server.get("/v1/models/space/map", headers={"accept-encoding": "identity"})
         assert plain.json() == whole
         few = found(server, "/v1/models/space/map", k=2)
-        assert (few["ids"], few["edges"]) == (["c1", "c3"], [])
+        assert (few["ids"], few["parent"]) == (["c1", "c3"], [-1, -1])
         packed = server.get("/v1/models/space/map", params={"format": "packed"})
         assert packed.content[:2] == b"\x1f\x8b"
 

@@ -21,7 +21,6 @@ def _encodable(text: str) -> str:
 Text = Annotated[str, AfterValidator(_encodable)]
 Number = Annotated[FiniteFloat, Field(ge=-3e38, le=3e38)]  # as the models' numbers have 32 bits
 Weighted = Annotated[list[str | float], Field(min_length=2, max_length=2)]  # a name and a number
-Edge = Annotated[list[int], Field(min_length=2, max_length=2)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
