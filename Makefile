@@ -9,7 +9,7 @@ PECOS_STAMP := .venv/pecos/.ready
 ANNIF_STAMP := .venv/annif/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench peers annif docs clean
+.PHONY: demo test lint bench peers annif browser docs clean
 
 # Only what the demo uses, not the developer's tools.
 demo: $(DEMO_STAMP)
@@ -44,7 +44,8 @@ annif: $(ANNIF_STAMP)
 
 # Chromium for the tests of the page, where it can be had from the system's packages without a question.
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	command -v google-chrome >/dev/null || { \
 		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get update -qq >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; }
 
