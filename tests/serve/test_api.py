@@ -11,6 +11,7 @@ from dataclasses import asdict
 import pytest
 
 import labelspace as ls
+import support.served  # noqa: F401  # skips where the extra is not installed
 from labelspace.model import store
 from labelspace.serve.settings import Limits
 from support.served import in_process, train_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import labelspace as ls
+import support.served  # noqa: F401  # skips where the extra is not installed
 from labelspace.serve import demo
 from support.served import in_process, train_model
 

@@ -7,14 +7,14 @@ import shutil
 import threading
 import time
 
-import httpx
 import pytest
 
 import labelspace as ls
+import support.served  # noqa: F401  # skips where the extra is not installed
 from labelspace.model import store
 from labelspace.serve.journal import Journal
 from labelspace.serve.learning import journal_of
-from support.served import in_process, real_server, train_model
+from support.served import httpx, in_process, real_server, train_model
 
 KILLS = 3  # `benchmarks/serve.py --kills 100` does it more often
 

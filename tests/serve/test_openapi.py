@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 
-from support.served import real_server, train_model
+from support.served import httpx, real_server, train_model
 
 ANNIF = ("/v1/", "/v1/vocabs", "/v1/detect-language")
 EXAMPLES = 15  # per operation

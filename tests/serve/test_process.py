@@ -9,15 +9,15 @@ import socket
 import threading
 import time
 
-import httpx
 import psutil
 import pytest
 
 import labelspace as ls
+import support.served  # noqa: F401  # skips where the extra is not installed
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.serve.run import bound, check_exposure, run_server
 from labelspace.serve.settings import Settings, answered_hosts, named_models
-from support.served import ROWS, in_process, real_server, train_model
+from support.served import ROWS, httpx, in_process, real_server, train_model
 
 
 @pytest.fixture(scope="module")

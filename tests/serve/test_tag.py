@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import labelspace as ls
+import support.served  # noqa: F401  # skips where the extra is not installed
 from labelspace.data.dataset import Dataset
 from labelspace.serve.settings import Limits
 from support.served import ROWS, in_process, train_model

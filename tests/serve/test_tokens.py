@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import support.served  # noqa: F401  # skips where the extra is not installed
 from labelspace.errors import ParameterError
 from labelspace.serve import tokens as module
 from labelspace.serve.tokens import Tokens
