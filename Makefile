@@ -6,9 +6,10 @@ STAMP := .venv/.ready
 DEMO_STAMP := .venv/.demo-ready
 DOCS_STAMP := .venv/.docs-ready
 PECOS_STAMP := .venv/pecos/.ready
+ANNIF_STAMP := .venv/annif/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench peers docs clean
+.PHONY: demo test lint bench peers annif browser docs clean
 
 # Only what the demo uses, not the developer's tools.
 demo: $(DEMO_STAMP)
@@ -18,6 +19,8 @@ demo: $(DEMO_STAMP)
 # that costs least (sys.monitoring) measures branches from 3.14 on; coverage chooses.
 test: lint
 	@$(MAKE) --silent peers || echo "PECOS could not be installed: its tests are skipped"
+	@$(MAKE) --silent browser || echo "There is no Chromium: tests of the page are skipped"
+	@$(MAKE) --silent annif || echo "Annif could not be installed: its test is skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 lint: $(STAMP)
@@ -35,6 +38,17 @@ bench: $(STAMP)
 # There are wheels for Python 3.11 and 3.12.
 peers: $(PECOS_STAMP)
 
+# Annif, to test it as a client of `labelspace serve`, in an environment of its own: it needs other
+# versions of numpy and scikit-learn.
+annif: $(ANNIF_STAMP)
+
+# Chromium for the tests of the page, where it can be had from the system's packages without a question.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	command -v google-chrome >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; }
+
 # The documentation as a site that needs no network: site/index.html. Dead links fail the build.
 docs: $(DOCS_STAMP)
 	$(BIN)/python docs/tables.py --check
@@ -45,7 +59,7 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labelspace needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
 	$(PYTHON) -m venv .venv
 	$(PIP) torch==2.13.0
-	$(PIP) -e '.[neural]'
+	$(PIP) -e '.[neural,serve]'
 	touch $(DEMO_STAMP)
 
 # On top of the demo's environment, whichever of the two is made first.
@@ -58,6 +72,11 @@ $(PECOS_STAMP): constraints-pecos.txt $(STAMP)
 	$(PYTHON) -m venv .venv/pecos
 	.venv/pecos/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: -r constraints-pecos.txt
 	touch $(PECOS_STAMP)
+
+$(ANNIF_STAMP): constraints-annif.txt $(STAMP)
+	$(PYTHON) -m venv .venv/annif
+	.venv/annif/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-annif.txt
+	touch $(ANNIF_STAMP)
 
 $(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -38,6 +38,7 @@ def main() -> None:
     )
     print(f"""
 Done. Open {DEMO / "report.html"} in a browser. What to try next:
+  labelspace serve --demo --open                 tag texts on a page, served from {model}
   labelspace train YOUR.jsonl --out model/       lines of {{"text": ..., "labels": [...]}}
   labelspace compare --train A --test B --methods fusion --peers omikuji,napkinxc
   labelspace methods fusion                      the parameters of a method

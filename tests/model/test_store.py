@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -200,14 +201,25 @@ def test_files_are_those_of_the_directory_that_was_opened(tmp_path, monkeypatch)
     read_header = store._read_header
 
     def then_replaced(folder, where):
-        header = read_header(folder, where)
+        header, digest = read_header(folder, where)
         if header["turn"] == 1:
             store.save(bundle_of(2), place)
-        return header
+        return header, digest
 
     monkeypatch.setattr(store, "_read_header", then_replaced)
     bundle = store.load(place)
     assert bundle.header["turn"] == bundle.documents["d"][0] == bundle.arrays["a"]["x"][0]
+
+
+def test_the_digest_identifies_what_was_saved(tmp_path):
+    place = tmp_path / "model"
+    found = []
+    for turn in (1, 1, 2):
+        store.save(bundle_of(turn), place)
+        found.append(store.load(place).digest)
+    assert found[0] == found[1] != found[2]
+    content = (place / "model.json").read_bytes()
+    assert found[2] == hashlib.sha256(content).hexdigest()
 
 
 def test_threads_that_save_to_one_place_all_succeed(tmp_path):

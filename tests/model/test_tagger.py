@@ -211,3 +211,22 @@ def test_errors_of_a_model_name_its_directory_however_short(tmp_path, monkeypatc
     Path("m/model.json").write_text(json.dumps(header))
     with pytest.raises(ls.LabelspaceError, match=r"^m: Y has a wrong shape: the model is damaged"):
         ls.load("m")
+
+
+def test_an_update_drops_the_threshold_unless_it_is_kept(file):
+    tagger = ls.train(file, method="knn")
+    tagger.choose_threshold(file)
+    tagger.update(RECORDS[:1], keep_threshold=True)
+    assert tagger.resolve_threshold("auto") > 0
+    tagger.update(RECORDS[:1])
+    with pytest.raises(ParameterError, match="the model has none"):
+        tagger.resolve_threshold("auto")
+
+
+def test_a_loaded_tagger_has_the_header_of_its_file(file, tmp_path):
+    tagger = ls.train(file, method="knn")
+    assert (tagger.header, tagger.digest) == ({}, "")
+    tagger.save(tmp_path / "model")
+    loaded = ls.load(tmp_path / "model")
+    assert loaded.header["method"].startswith("knn@")
+    assert len(loaded.digest) == 64

@@ -23,6 +23,7 @@ def small_map(n=12, *, title="shop", counted=True, seed=0):
         title,
         ("a model", "General labels lie near the centre."),
         names,
+        names,
         placed.points,
         counts if counted else None,
         placed.parent,

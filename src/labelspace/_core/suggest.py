@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 # Comparing two names takes microseconds; a model may have millions of them.
-_COMPARED = 100_000  # names at most
+_COMPARED = 20_000  # names at most
 _FEW = 1_000  # names up to which all lengths are compared
 _LENGTH_GAP = 3  # characters, among more names than that
 _LONGEST = 1_000  # characters of a name; comparing takes time with their square
@@ -16,13 +16,21 @@ def nearest(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.65) -
     """Return up to `n` known names that are like this one, the most similar first.
 
     Upper and lower case are the same. `cutoff` is the least similarity, from 0 to 1. The time is
-    bounded: of many names only those of about the same length are compared, and not all of them.
+    bounded: of many names only those of about the same length that begin or end alike are
+    compared, and not all of them.
     """
     if len(name) > _LONGEST:
         return []
     names = list(known)
     if len(names) > _FEW:
-        names = [each for each in names if abs(len(each) - len(name)) <= _LENGTH_GAP][:_COMPARED]
+        # A misspelt name mostly begins or ends as the right one does.
+        first, last = name[:1].casefold(), name[-2:].casefold()
+        names = [
+            each
+            for each in names
+            if abs(len(each) - len(name)) <= _LENGTH_GAP
+            and (each[:1].casefold() == first or each[-2:].casefold() == last)
+        ][:_COMPARED]
     by_folded = {each.casefold(): each for each in names}
     return [by_folded[key] for key in get_close_matches(name.casefold(), by_folded, n, cutoff)]
 

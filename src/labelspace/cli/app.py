@@ -22,6 +22,7 @@ from labelspace.cli import (
     plot,
     predict,
     reproduce,
+    serve,
     train,
     update,
 )
@@ -60,6 +61,7 @@ app.command("explain")(explain.explain)
 app.command("neighbours")(neighbours.neighbours)
 app.command("update")(update.update)
 app.command("labels")(labels.labels)
+app.command("serve")(serve.serve)
 # `--json FILE` leaves the file as an argument, which `compare` handles.
 app.command("compare", context_settings={"allow_extra_args": True})(compare.compare)
 app.command("reproduce")(reproduce.reproduce)

@@ -46,8 +46,8 @@ class LabelMap:
         The title of the map.
     notes : (str, str)
         Sentences on the model, and on where labels lie.
-    names : list of str
-        Names of the labels.
+    names, ids : list of str
+        Names of the labels, and how predictions name them.
     points : complex array
         One point per label, inside the unit circle.
     counts : int array or None
@@ -65,6 +65,7 @@ class LabelMap:
     title: str
     notes: tuple[str, str]
     names: list[str]
+    ids: list[str]
     points: np.ndarray
     counts: np.ndarray | None
     parent: np.ndarray
@@ -127,6 +128,7 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
         title,
         (_model_note(method, geometry, vectors), f"{how} Lines: {lines}."),
         tagger.names()[:n_labels],
+        list(tagger.label_names[:n_labels]),
         points,
         counts,
         placed.parent,

@@ -33,7 +33,7 @@ _FAR = np.iinfo(np.uint16).max  # distances are stored as multiples of the large
 def map_page(label_map: LabelMap) -> str:
     """Return the map as an HTML page that needs no other file."""
     model, how = label_map.notes
-    script = ("disk.js", "data.js", "search.js", "paint.js", "map.js")
+    script = ("disk.js", "data.js", "search.js", "paint.js", "map.js", "alone.js")
     texts = {"title": label_map.title, "model": model, "how": how}
     return filled("map.html", "map.css", script, texts, packed_map(label_map))
 
@@ -92,6 +92,8 @@ def packed_map(label_map: LabelMap) -> bytes:
         "distances": steps.astype(np.uint16),
         "names": json_bytes([label_map.names[label] for label in order]),
     }
+    if label_map.ids != label_map.names:
+        arrays["ids"] = json_bytes([label_map.ids[label] for label in order])
     return gzip.compress(save(arrays, {"settings": json.dumps(settings)}), 6, mtime=0)
 
 

@@ -57,6 +57,9 @@ class LabelLookup:
                     found[text].append(number)
         self._of |= found
 
+    def __contains__(self, label: str) -> bool:
+        return label in self._of
+
     def number(self, label: str) -> int:
         """Return the number of a label.
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from labelspace._core.suggest import nearest
 from labelspace.errors import ParameterError
 from labelspace.methods.explanation import nearest_vectors
+from labelspace.model.label_lookup import LabelLookup
 
 if TYPE_CHECKING:
-    from labelspace.data.taxonomy import Taxonomy
     from labelspace.model.tagger import Tagger
 
+_COMPARED = 1000  # names that are compared with one that does not exist
+_SHORT, _LONGEST = 6, 100  # letters of a query
 _MARKS = re.compile(r"[\W_]+")
 # How a query matches, best first.
 _EXACT, _EXACT_OTHER, _PREFIX, _PREFIX_OTHER, _WORDS, _WORDS_OTHER, _INSIDE, _NEAR = range(8)
@@ -73,6 +78,10 @@ class LabelSearch:
     def __init__(self, tagger: Tagger) -> None:
         self.tagger = tagger
         self._forms = [(_plain(text), text, label, main) for label, text, main in _forms(tagger)]
+        # All of them as one text, in which a word is found without a loop over the forms.
+        self._joined = "\n".join(plain for plain, *_ in self._forms)
+        lengths = (len(plain) + 1 for plain, *_ in self._forms)
+        self._starts = list(accumulate(lengths, initial=0))
 
     def find(self, query: str, k: int, language: str | None, similar: int) -> list[FoundLabel]:
         """Return the best k labels; see `Tagger.find_labels`."""
@@ -82,16 +91,20 @@ class LabelSearch:
         counts = [0] * len(self.tagger.label_names) if known is None else known.counts.tolist()
         best = self._matches(query) or self._near(query)
         order = sorted(best, key=lambda label: (best[label][0], -counts[label], best[label][1]))
-        names = self.tagger.names(language)
-        parents = _first_parents(self.tagger.taxonomy)
-        return [self._found(each, best[each][1], names, parents, similar) for each in order[:k]]
+        return [self._found(each, best[each][1], language, similar) for each in order[:k]]
+
+    def describe(self, label: str, language: str | None, similar: int) -> FoundLabel:
+        """Return what is known of one label; see `Tagger.describe_label`."""
+        number = self.tagger.derived(LabelLookup).number(label)
+        return self._found(number, label, language, similar)
 
     def _matches(self, query: str) -> dict[int, tuple[int, str]]:
         """Return how each label matches: its best class, and the text that does."""
         wanted = _plain(query)
         words = wanted.split()
         best: dict[int, tuple[int, str]] = {}
-        for plain, text, label, main in self._forms:
+        for place in self._holding(max(words, key=len, default="")):
+            plain, text, label, main = self._forms[place]
             if not all(word in plain for word in words):
                 continue
             if plain == wanted:
@@ -106,20 +119,38 @@ class LabelSearch:
                 best[label] = (rank, text)
         return best
 
+    def _holding(self, word: str) -> Iterator[int]:
+        """Yield the places of the forms that hold a word."""
+        if not word:
+            yield from range(len(self._forms))
+            return
+        at = self._joined.find(word)
+        while at >= 0:
+            place = bisect_right(self._starts, at) - 1
+            yield place
+            at = self._joined.find(word, self._starts[place + 1])
+
     def _near(self, query: str) -> dict[int, tuple[int, str]]:
-        """Return labels with a name that is like the query, which may be misspelt."""
+        """Return labels with a name that is like the query, which may be misspelt.
+
+        Only the names that share most runs of letters with it are compared.
+        """
+        wanted = _plain(query)[:_LONGEST]
+        size = 3 if len(wanted) > _SHORT else 2
+        runs = dict.fromkeys(wanted[at : at + size] for at in range(len(wanted) - size + 1))
+        shared = Counter(place for run in runs for place in self._holding(run))
         of: dict[str, list[tuple[int, str]]] = {}
-        for plain, text, label, _ in self._forms:
+        for place, _ in shared.most_common(_COMPARED):
+            plain, text, label, _ = self._forms[place]
             of.setdefault(plain, []).append((label, text))
-        near = nearest(_plain(query), of, n=5, cutoff=0.75)
+        near = nearest(wanted, of, n=5, cutoff=0.75)
         return {label: (_NEAR + place, text)
                 for place, plain in reversed(list(enumerate(near)))
                 for label, text in of[plain]}  # fmt: skip
 
-    def _found(
-        self, label: int, matched: str, names: list[str], parents: dict[int, int], similar: int
-    ) -> FoundLabel:
+    def _found(self, label: int, matched: str, language: str | None, similar: int) -> FoundLabel:
         tagger, texts = self.tagger, self.tagger.label_texts
+        names = tagger.tag_maker(language).names
         others: dict[str, None] = {}
         if texts is not None:
             for preferred in texts.preferred.values():
@@ -133,7 +164,7 @@ class LabelSearch:
             names[label],
             matched,
             None if tagger.label_counts is None else int(tagger.label_counts.counts[label]),
-            _path(tagger.taxonomy, label, parents, names),
+            tagger.label_paths(language).path(label),
             list(others),
             texts.descriptions[label] if texts is not None and texts.descriptions else "",
             texts.notations[label] if texts is not None and texts.notations else "",
@@ -175,22 +206,3 @@ def _plain(text: str) -> str:
     letters = unicodedata.normalize("NFKD", text.casefold())
     letters = "".join(each for each in letters if not unicodedata.combining(each))
     return _MARKS.sub(" ", letters).strip()
-
-
-def _first_parents(taxonomy: Taxonomy | None) -> dict[int, int]:
-    """Return one parent per node."""
-    if taxonomy is None:
-        return {}
-    return {int(child): int(parent) for child, parent in taxonomy.edges[::-1].tolist()}
-
-
-def _path(
-    taxonomy: Taxonomy | None, label: int, parents: dict[int, int], names: list[str]
-) -> list[str]:
-    if taxonomy is None:
-        return []
-    path = [label]
-    while path[-1] in parents:
-        path.append(parents[path[-1]])
-    nodes = taxonomy.node_names
-    return [names[node] if node < len(names) else nodes[node] for node in reversed(path)]

@@ -22,18 +22,17 @@ from labelspace.errors import ParameterError
 from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
-from labelspace.model.tags import TagMaker
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
     from labelspace.model.selection import Selection
     from labelspace.model.tagger import Tagger
-    from labelspace.model.tags import Tag
+    from labelspace.model.tags import Tag, TagMaker
 
 FORMATS = ("jsonl", "csv", "parquet")
 SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another
-_DIGITS = 6  # of a score
+DIGITS = 6  # of a score
 _COLUMNS = ("id", "labels", "scores", "names", "uris", "notations")  # the last three if known
 
 
@@ -117,7 +116,7 @@ def predict_file(
     on_batch: Callable[[int], None],
 ) -> int:
     """Write the predictions for all batches and return the number of examples."""
-    maker = tagger.derived(TagMaker, language)
+    maker = tagger.tag_maker(language)
     form = _Form(
         maker,
         Paths(tagger, maker.names) if likeliest_path else None,
@@ -236,7 +235,7 @@ class _JsonLines:
         for prediction in predictions:
             record: dict[str, Any] = {
                 "id": prediction.id,
-                "labels": [self.form.maker.record(tag, _DIGITS) for tag in prediction.tags],
+                "labels": [self.form.maker.record(tag, DIGITS) for tag in prediction.tags],
             }
             if self.form.paths is not None:
                 record |= self.form.paths.split(prediction.levels)
@@ -255,7 +254,7 @@ class _Csv:
             [
                 prediction.id,
                 self._cell([tag.id for tag in prediction.tags]),
-                self.separator.join(str(round(tag.score, _DIGITS)) for tag in prediction.tags),
+                self.separator.join(str(round(tag.score, DIGITS)) for tag in prediction.tags),
                 *(
                     self._cell([getattr(tag, attribute) for tag in prediction.tags])
                     for attribute in self.form.texts.values()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Keys of `Tagger.metadata` that a saved model keeps.
 _METADATA = (
     "data", "label_texts", "seconds", "index_base", "single_path", "updates", "text_features",
-    "threshold",
+    "threshold", "learned",
 )  # fmt: skip
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
@@ -131,6 +131,7 @@ def _restored(
         example_ids=ids,
     )
     tagger.history = bundle.documents.get("history")
+    tagger.header, tagger.digest = bundle.header, bundle.digest
     return tagger
 
 

@@ -55,11 +55,15 @@ class Bundle:
         Arrays by file stem, stored as `<stem>.safetensors`.
     documents : dict of str to JSON value
         Values by file stem, stored as `<stem>.json`.
+    digest : str
+        The SHA-256 of the `model.json` that was read, which has the checksums of all other files;
+        "" for a model that was not read.
     """
 
     header: dict[str, Any]
     arrays: dict[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     documents: dict[str, Any] = field(default_factory=dict)
+    digest: str = ""
 
 
 def save(bundle: Bundle, directory: str | Path) -> None:
@@ -228,8 +232,10 @@ def _file_record(path: Path) -> dict[str, Any]:
 
 
 def _read(folder: _Folder, place: Path, verify: bool) -> Bundle:
-    header = _read_header(folder, place)
-    bundle = Bundle({k: v for k, v in header.items() if k not in ("format", "files")})
+    header, digest = _read_header(folder, place)
+    bundle = Bundle(
+        {k: v for k, v in header.items() if k not in ("format", "files")}, digest=digest
+    )
     for name, metadata in header["files"].items():
         if not _FILE.fullmatch(name) or name == HEADER:
             raise ModelFormatError(f"{place / HEADER} names a file outside the model: {name!r}")
@@ -262,7 +268,8 @@ def _read_file(
         raise ModelFormatError(f"{error}") from None
 
 
-def _read_header(folder: _Folder, place: Path) -> dict[str, Any]:
+def _read_header(folder: _Folder, place: Path) -> tuple[dict[str, Any], str]:
+    """Return the content of `model.json`, and its checksum."""
     path = place / HEADER
     try:
         file = folder.file(HEADER)
@@ -271,7 +278,8 @@ def _read_header(folder: _Folder, place: Path) -> dict[str, Any]:
     except OSError as error:
         raise ModelFormatError(f"{path} is not a model header: {error.strerror}") from None
     with file:
-        header = _parsed(file.read(), path, "a model header")
+        content = file.read()
+    header = _parsed(content, path, "a model header")
     if not isinstance(header, dict) or not isinstance(header.get("files"), dict):
         raise ModelFormatError(f"{path} is not a model header: it names no files")
     written = header.get("format")
@@ -281,7 +289,7 @@ def _read_header(folder: _Folder, place: Path) -> dict[str, Any]:
         raise ModelFormatError(
             f"{place} has model format {written}; this labelspace reads up to {FORMAT}: upgrade it"
         )
-    return header
+    return header, hashlib.sha256(content).hexdigest()
 
 
 def _opened(folder: _Folder, place: Path, name: str) -> BufferedReader:

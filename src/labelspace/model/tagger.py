@@ -23,6 +23,7 @@ from labelspace.metrics import thresholds
 from labelspace.model.evaluation import check_labels, evaluate_model
 from labelspace.model.explanation import Explanation, NearExample, explain, near_examples
 from labelspace.model.label_lookup import LabelList
+from labelspace.model.label_paths import LabelNode, LabelPaths
 from labelspace.model.label_search import FoundLabel, LabelSearch
 from labelspace.model.prediction import predict_file
 from labelspace.model.reading import Source, read_labelled, read_unlabelled, texts_or_table
@@ -72,6 +73,10 @@ class Tagger:
     ----------
     history : dict or None
         The training curve, if it was recorded; see `labelspace.runs.history`.
+    header : dict
+        The content of the `model.json` that the model was read from; {} for one that was not.
+    digest : str
+        The SHA-256 of that file, which identifies the saved model; "" for one that was not read.
 
     Examples
     --------
@@ -110,6 +115,8 @@ class Tagger:
         self.columns = columns or Columns()
         self.example_ids = None if example_ids is None else list(example_ids)
         self.history: dict[str, Any] | None = None
+        self.header: dict[str, Any] = {}
+        self.digest = ""
         self._derived: tuple[Any, dict[Any, Any]] = ((None, None, None), {})
 
     def __repr__(self) -> str:
@@ -142,14 +149,37 @@ class Tagger:
         >>> ls.train(rows * 4, method="knn").names()
         ['fruit', 'tool']
         """
-        texts = self.label_texts
-        if language is not None and (texts is None or not texts.has_language(language)):
+        wanted, texts = self._known_language(language), self.label_texts
+        return list(self.label_names) if texts is None else texts.names(wanted)
+
+    def _known_language(self, language: str | None) -> str | None:
+        """Return the language as the names have it; raise ParameterError if none has.
+
+        A form that they do not have, such as en-nz, becomes en: what is derived per language is
+        kept, so there must be few of them.
+        """
+        if language is None:
+            return None
+        texts, wanted = self.label_texts, language.lower()
+        if texts is None or not texts.has_language(wanted):
             known = () if texts is None else sorted(filter(None, texts.preferred))
             raise ParameterError(
                 f"language {language!r}: the model has no names in it; "
                 f"it has {', '.join(known) or 'no languages: train it with --labels'}"
             )
-        return list(self.label_names) if texts is None else texts.names(language)
+        return wanted if wanted in texts.preferred else wanted.split("-")[0]
+
+    def tag_maker(self, language: str | None = None) -> TagMaker:
+        """Return what makes tags of label numbers, with names in one language.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> ls.train(rows * 4, method="knn").tag_maker().tag(1, 0.5)
+        Tag(name='tool', score=0.5)
+        """
+        return self.derived(TagMaker, self._known_language(language))
 
     def tag(
         self,
@@ -243,7 +273,7 @@ class Tagger:
         """
         if isinstance(texts, str):
             raise InputError("tag_many takes several texts; use tag for one")
-        least, maker = self.resolve_threshold(threshold), self.derived(TagMaker, language)
+        least, maker = self.resolve_threshold(threshold), self.tag_maker(language)
         selection = Selection(self, only, exclude, ancestors=ancestors)
         given, is_table = texts_or_table(texts)
         rows: Iterable[Features] = (
@@ -548,7 +578,7 @@ class Tagger:
         >>> tagger.to_tags(tagger.predict(tagger.read(rows[:1]), k=1))
         [[Tag(name='fruit', score=1.0)]]
         """
-        return self.derived(TagMaker, language).tags(ranking, threshold)
+        return self.tag_maker(language).tags(ranking, threshold)
 
     def find_labels(
         self, query: str = "", k: int = 10, *, language: str | None = None, similar: int = 3
@@ -585,6 +615,78 @@ class Tagger:
         [('fruit', 4)]
         """
         return self.derived(LabelSearch).find(query, k, language, similar)
+
+    def describe_label(
+        self, label: str, *, language: str | None = None, similar: int = 3
+    ) -> FoundLabel:
+        """Return what is known of one label.
+
+        Parameters
+        ----------
+        label : str
+            Its id, URI, notation or preferred name.
+        language : str, optional
+            The language of the names in the result.
+        similar : int, default 3
+            Number of similar labels to give.
+
+        Raises
+        ------
+        ParameterError
+            If no label is called so, or several are.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> ls.train(rows * 4, method="knn").describe_label("tool").count
+        4
+        """
+        return self.derived(LabelSearch).describe(label, language, similar)
+
+    def label_paths(self, language: str | None = None) -> LabelPaths:
+        """Return the places of labels in the taxonomy, with names in one language.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> ls.train(rows * 4, method="knn").label_paths().path(1)
+        []
+        """
+        return self.derived(LabelPaths, self._known_language(language))
+
+    def label_children(
+        self, parent: str | None = None, *, language: str | None = None
+    ) -> list[LabelNode]:
+        """Return the nodes of the taxonomy directly below a node, or at the top.
+
+        Parameters
+        ----------
+        parent : str, optional
+            The id of a label or of another node of the taxonomy. Default: the top, which also has
+            the labels that are not in the taxonomy.
+        language : str, optional
+            The language of the names.
+
+        Returns
+        -------
+        list of LabelNode
+            Nodes with others below them first, then by name.
+
+        Raises
+        ------
+        ParameterError
+            If there is no such node.
+
+        Examples
+        --------
+        >>> import labelspace as ls
+        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
+        >>> [node.name for node in ls.train(rows * 4, method="knn").label_children()]
+        ['fruit', 'tool']
+        """
+        return self.label_paths(language).children(parent)
 
     def derived(self, make: Callable[..., _Derived], *args: Any) -> _Derived:
         """Return `make(self, *args)`: the same until names, label texts or taxonomy change.
@@ -777,6 +879,7 @@ class Tagger:
         *,
         columns: Columns | None = None,
         labels: LabelSource = "auto",
+        keep_threshold: bool = False,
         callbacks: Sequence[Callback] = (),
         on_stage: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -784,8 +887,8 @@ class Tagger:
 
         Features stay as they are: words that the first training did not see are not used. A
         Dataset's labels are matched by name, or by number where it has no names. New edges of its
-        taxonomy are added to the model's. A threshold is dropped, as scores change. If training
-        fails, load the model again: what is in memory may be partly changed.
+        taxonomy are added to the model's. If training fails, load the model again: what is in
+        memory may be partly changed.
 
         Parameters
         ----------
@@ -796,6 +899,9 @@ class Tagger:
         labels : path, LabelTexts, "auto" or None, default "auto"
             Label texts, as for `train`; they replace the model's for the labels that they have.
             "auto": those beside the data, if the model has label texts.
+        keep_threshold : bool, default False
+            Keep the threshold of the model, for a few examples. It is dropped otherwise, as scores
+            change.
         callbacks : sequence of Callback, optional
             Notified of progress; see `labelspace.runs.callbacks`.
         on_stage : callable, optional
@@ -815,7 +921,7 @@ class Tagger:
         >>> tagger.label_names
         ['fruit', 'tool', 'red']
         """
-        update_tagger(self, source, columns, labels, callbacks, on_stage)
+        update_tagger(self, source, columns, labels, keep_threshold, callbacks, on_stage)
 
     def save(self, directory: str | Path) -> None:
         """Write the model as a directory; one that is there already is replaced as a whole.

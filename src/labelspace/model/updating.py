@@ -37,6 +37,7 @@ def update_tagger(
     source: Source,
     columns: Columns | None,
     labels: LabelSource,
+    keep_threshold: bool,
     callbacks: Sequence[Callback],
     on_stage: Callable[[str], None],
 ) -> None:
@@ -81,7 +82,7 @@ def update_tagger(
     if taxonomy is not None:
         one_path = Levels.build(taxonomy, tagger.label_names).one_label_each(dataset.labels)
         tagger.metadata["single_path"] = one_path and tagger.metadata.get("single_path", False)
-    if tagger.metadata.pop("threshold", None) is not None:
+    if not keep_threshold and tagger.metadata.pop("threshold", None) is not None:
         logger.warning(
             "the threshold was chosen before this update and is dropped; choose one again "
             "(predict --threshold auto --valid FILE)"

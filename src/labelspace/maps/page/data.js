@@ -1,11 +1,14 @@
-// What Python embedded: a safetensors file, gzipped, as base64.
+// What Python sent: a safetensors file, gzipped; embedded in a page as base64.
 "use strict";
 
 const VIEWS = { F32: Float32Array, I32: Int32Array, U32: Uint32Array, U16: Uint16Array, U8: Uint8Array };
 
 async function unpack(base64) {
   const text = atob(base64);
-  const packed = Uint8Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
+  return unpackBytes(Uint8Array.from({ length: text.length }, (_, i) => text.charCodeAt(i)));
+}
+
+async function unpackBytes(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return readArrays(await new Response(stream).arrayBuffer());
 }
@@ -19,6 +22,8 @@ function readArrays(buffer) {
     const View = VIEWS[dtype];
     found[name] = new View(buffer, 8 + length + start, (stop - start) / View.BYTES_PER_ELEMENT);
   }
-  found.names = JSON.parse(new TextDecoder().decode(found.names));
+  for (const name of ["names", "ids"]) {
+    if (found[name]) found[name] = JSON.parse(new TextDecoder().decode(found[name]));
+  }
   return found;
 }

@@ -5,12 +5,29 @@ const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600, MOST_LISTED = 300;
 const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 class LabelMap {
-  constructor(data) {
+  constructor(data) { this.use(data); }
+
+  /** Show the labels of a model. */
+  use(data) {
+    this.stop();
+    const { show } = this.painter ?? {};
     this.data = data;
     this.settings = JSON.parse(data.texts.settings);
     this.painter = new Painter(element("map"), data, this.settings);
+    if (show) this.painter.show = show;
+    this.painter.resize();
+    this.polygon = [];
+    this.mark = null;
     this.chosen = -1;
     this.goHome();
+  }
+
+  /** Show a text as a point among its labels, with their scores; null takes it away. */
+  land(labels, scores) {
+    this.mark = labels.length ? { labels, point: meanPoint(this.data.points, labels, scores) } : null;
+    this.painter.mark = this.mark;
+    if (this.mark) this.moveTo(this.mark.point, () => this.mark !== null);
+    else this.draw();
   }
 
   goHome() {
@@ -57,12 +74,16 @@ class LabelMap {
   choose(label) {
     this.chosen = label;
     this.describe();
-    const start = this.camera.view;
-    const place = look(start, Array.from(this.data.points.subarray(2 * label, 2 * label + 2)), [0, 0]);
+    this.moveTo(Array.from(this.data.points.subarray(2 * label, 2 * label + 2)), () => this.chosen === label);
+  }
+
+  /** Bring a point of the map to the centre, as long as that is wanted. */
+  moveTo(point, wanted) {
+    const start = this.camera.view, place = look(start, point, [0, 0]);
     const begun = performance.now(), time = calm() ? 0 : MOVE_MS;
     const step = (now) => {
       const t = time ? Math.min(1, Math.max(0, (now - begun) / time)) : 1, eased = t * t * (3 - 2 * t);
-      if (this.chosen !== label) return;
+      if (!wanted()) return;
       this.camera.view = compose(translation(place, towardsCentre(place, eased)), start);
       this.draw(t < 1);
       if (t < 1) this.moving = requestAnimationFrame(step);
@@ -118,6 +139,19 @@ class LabelMap {
       return this.item(label, distance.toPrecision(3));
     }));
   }
+}
+
+/** The weighted mean of labels' points: the midpoint in the hyperboloid model, brought back to the disk. */
+function meanPoint(points, labels, weights) {
+  let t = 0, x = 0, y = 0;
+  labels.forEach((label, place) => {
+    const [a, b] = [points[2 * label], points[2 * label + 1]], below = 1 - a * a - b * b;
+    t += (weights[place] * (1 + a * a + b * b)) / below;
+    x += (weights[place] * 2 * a) / below;
+    y += (weights[place] * 2 * b) / below;
+  });
+  const size = Math.sqrt(Math.max(1e-12, t * t - x * x - y * y));
+  return [x / (t + size), y / (t + size)];
 }
 
 /** The point, or the nearest one inside the disk that can be moved. */
@@ -225,8 +259,8 @@ function showScale(settings, painter) {
   }));
 }
 
-async function begin() {
-  const map = new LabelMap(await unpack(element("data").textContent));
+/** Connect a map with the buttons, boxes and search of its page. */
+function connect(map) {
   new ResizeObserver(() => {
     map.painter.resize();
     map.draw();
@@ -239,7 +273,6 @@ async function begin() {
       map.draw();
     });
   }
-  element("frequency-label").hidden = !map.settings.counted;
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     map.painter.dress();
     map.draw();
@@ -248,10 +281,12 @@ async function begin() {
     map.stop();
     map.goHome();
   });
-  showScale(map.settings, map.painter);
   listenToPointer(map);
   listenToKeys(map);
-  listenToSearch(map.data.names, (label) => map.choose(label));
 }
 
-start(begin);
+/** Show what a map holds beside it. */
+function present(map) {
+  element("frequency-label").hidden = !map.settings.counted;
+  showScale(map.settings, map.painter);
+}

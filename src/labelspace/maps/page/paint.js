@@ -11,6 +11,7 @@ class Painter {
     this.context = canvas.getContext("2d");
     this.seen = new Float64Array(data.points.length);
     this.widths = new Map();
+    this.mark = null;
     this.show = { names: true, edges: true, frequency: false };
     this.heads = new Set(settings.heads);
     this.dress();
@@ -67,6 +68,7 @@ class Painter {
     this.findVisible();
     this.paintPoints();
     if (chosen >= 0) this.paintRays(chosen);
+    if (this.mark) this.paintMark(camera);
     this.paintNames(chosen, hasty);
   }
 
@@ -158,6 +160,26 @@ class Painter {
     }
   }
 
+  /** The text as a star, with geodesics to its labels. */
+  paintMark(camera) {
+    const pen = this.context, { seen, colours } = this, [x, y] = look(camera.view, this.mark.point, [0, 0]);
+    pen.strokeStyle = pen.fillStyle = colours.chosen;
+    pen.lineWidth = 1.2;
+    pen.beginPath();
+    for (const label of this.mark.labels) this.geodesic(x, y, seen[2 * label], seen[2 * label + 1]);
+    pen.stroke();
+    const [sx, sy] = this.toScreen(x, y);
+    pen.beginPath();
+    for (let corner = 0; corner < 10; corner++) {
+      const r = corner % 2 ? 4 : 10, angle = (Math.PI * corner) / 5 - Math.PI / 2;
+      pen.lineTo(sx + r * Math.cos(angle), sy + r * Math.sin(angle));
+    }
+    pen.closePath();
+    pen.fill();
+    pen.strokeStyle = colours.paper;
+    pen.stroke();
+  }
+
   /** Geodesics from the chosen label to its nearest. */
   paintRays(chosen) {
     const pen = this.context, { seen } = this;
@@ -177,7 +199,8 @@ class Painter {
   /** Chosen label and its nearest first, then by frequency, as long as there is space. */
   paintNames(chosen, hasty) {
     const pen = this.context, placed = new PlacedBoxes(this.width, this.height);
-    const first = chosen >= 0 ? [chosen, ...nearestOf(this.data, chosen)] : [];
+    const near = chosen >= 0 ? [chosen, ...nearestOf(this.data, chosen)] : [];
+    const first = [...new Set([...(this.mark?.labels ?? []), ...near])];
     const heads = this.settings.heads.filter((head) => this.onScreen(this.seen[2 * head], this.seen[2 * head + 1]));
     const rest = this.show.names ? [...heads, ...this.visible.filter((label) => !this.heads.has(label))] : [];
     const most = (hasty ? MOST_NAMES / 2 : MOST_NAMES) + first.length;

@@ -23,11 +23,10 @@ function matches(names, lowered, words) {
   return begin.concat(hold).slice(0, SHOWN_MATCHES);
 }
 
-/** Call `choose` with the label that a person picks from those that match. */
-function listenToSearch(names, choose) {
+/** Call `choose` with the label that a person picks from those that match; `source` returns all names. */
+function listenToSearch(source, choose) {
   const query = element("query"), list = element("matches");
-  const lowered = names.map((name) => name.toLowerCase());
-  let found = [], active = -1;
+  let names = [], lowered = [], found = [], active = -1;
   const show = () => {
     list.hidden = found.length === 0;
     query.setAttribute("aria-expanded", String(found.length > 0));
@@ -55,6 +54,10 @@ function listenToSearch(names, choose) {
     choose(label);
   };
   query.addEventListener("input", () => {
+    if (source() !== names) {
+      names = source();
+      lowered = names.map((name) => name.toLowerCase());
+    }
     found = matches(names, lowered, query.value);
     active = found.length ? 0 : -1;
     show();

@@ -80,7 +80,8 @@ async function begin() {
   root.open = true;
   const labels = Array.from(data.parent.keys()).filter((node) => data.is_label[node]);
   labels.sort((one, other) => data.counts[other] - data.counts[one]);
-  listenToSearch(labels.map((node) => data.names[node]), (place) => outline.reveal(labels[place]));
+  const names = labels.map((node) => data.names[node]);
+  listenToSearch(() => names, (place) => outline.reveal(labels[place]));
 }
 
 start(begin);

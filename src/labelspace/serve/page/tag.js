@@ -1,0 +1,293 @@
+// The first view: labels of a text as it is typed, why each was given, and which of them a person accepts.
+import { byId, csvLine, idOf, leaf, make, plural, save, share } from "./parts.js";
+import { call, clearReport, report } from "./server.js";
+
+const WAIT_MS = 180, MOST = 50, EXPLAINED = 8, COLLECTED = "labelspace-examples";
+
+export class TagView {
+  /** `page` knows the model and the language; `landed` is told the labels of the text. */
+  constructor(page, landed) {
+    Object.assign(this, { page, landed, found: [], other: [], open: null, judged: new Map() });
+    this.text = byId("text");
+    this.text.addEventListener("input", () => this.changed());
+    this.text.addEventListener("scroll", () => { byId("marks").scrollTop = this.text.scrollTop; });
+    byId("clear").addEventListener("click", () => {
+      this.text.value = "";
+      this.changed();
+      this.text.focus();
+    });
+    for (const name of ["k", "threshold"]) byId(name).addEventListener("input", () => this.show());
+    byId("auto").addEventListener("click", () => {
+      byId("threshold").value = this.page.model.threshold;
+      this.show();
+    });
+    byId("other").addEventListener("change", () => this.ask());
+    for (const button of document.querySelectorAll("[data-copy]")) {
+      button.addEventListener("click", () => this.copy(button));
+    }
+    byId("keep").addEventListener("click", () => this.keep());
+    byId("export").addEventListener("click", () => {
+      save("examples.jsonl", this.collected().map((each) => `${JSON.stringify(each)}\n`).join(""), "application/jsonl");
+    });
+    byId("forget").addEventListener("click", () => this.collect([]));
+    byId("learn").addEventListener("click", () => this.learn());
+    this.listenToDrops();
+    document.addEventListener("server-back", () => this.ask());
+    this.showCollected();
+  }
+
+  /** The model changed. */
+  use(model, models) {
+    byId("auto").hidden = model.threshold === null;
+    byId("other").replaceChildren(new Option("no other model", ""), ...models.filter((each) => each.name !== model.name)
+      .map((each) => new Option(each.name)));
+    byId("compare-choice").hidden = models.length < 2;
+    this.showCollected();
+    this.ask();
+  }
+
+  changed() {
+    this.judged.clear();
+    this.open = null;
+    this.mark([]);
+    const words = this.text.value.trim().split(/\s+/).filter(Boolean).length;
+    byId("size").textContent = words ? plural(words, "word") : "";
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.ask(), WAIT_MS);
+  }
+
+  /** Ask for labels; an answer to an older text is dropped. */
+  async ask() {
+    this.asked?.abort();
+    const asked = this.asked = new AbortController(), text = this.text.value;
+    if (!text.trim() || !this.page.model) {
+      [this.found, this.other] = [[], []];
+      this.show();
+      return;
+    }
+    byId("status").textContent = this.found.length ? "" : "Tagging…";
+    const other = byId("other").value;
+    try {
+      const [found, others] = await Promise.all([
+        this.labelsOf(this.page.model.name, this.page.language, asked.signal),
+        other ? this.labelsOf(other, null, asked.signal) : [],
+      ]);
+      if (asked.signal.aborted) return;
+      [this.found, this.other] = [found, others];
+      clearReport();
+      this.show();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      byId("status").textContent = error.message;
+    }
+  }
+
+  async labelsOf(name, language, signal) {
+    const wanted = { text: this.text.value, k: MOST, paths: true, ...(language && { language }) };
+    return (await call(`/v1/models/${encodeURIComponent(name)}/tag`, { body: wanted, signal })).results[0].labels;
+  }
+
+  /** The labels within the limits of the sliders. */
+  within(labels) {
+    const [k, least] = [Number(byId("k").value), Number(byId("threshold").value)];
+    return labels.filter((label) => label.score >= least).slice(0, k);
+  }
+
+  show() {
+    byId("k-value").textContent = byId("k").value;
+    byId("threshold-value").textContent = Number(byId("threshold").value).toFixed(2);
+    const shown = this.within(this.found), empty = !this.text.value.trim();
+    byId("found").replaceChildren(...shown.map((label) => this.line(label)));
+    const other = byId("other").value;
+    byId("compared").hidden = !other;
+    byId("other-title").textContent = other;
+    const ours = new Set(shown.map(idOf));
+    byId("other-found").replaceChildren(...this.within(this.other).map((label) => plainLine(label, ours.has(idOf(label)))));
+    byId("tools").hidden = shown.length === 0;
+    if (empty) byId("status").textContent = "Labels will appear here.";
+    else if (shown.length) byId("status").textContent = `${plural(shown.length, "label")} shown.`;
+    else if (this.found.length) {
+      byId("status").textContent = `No label has a score of ${byId("threshold-value").textContent}; the best one has ${share(this.found[0].score)}.`;
+    } else byId("status").textContent = "No label was found.";
+    this.showJudged();
+    this.landed(empty ? [] : shown);
+  }
+
+  /** A label that can be opened, accepted and rejected. */
+  line(label) {
+    const id = idOf(label), open = this.open === id, why = make("div", { class: "why", hidden: !open, id: `why-${id}` });
+    const name = make("button", { type: "button", class: "name", "aria-expanded": String(open), title: "Why this label?",
+      onclick: () => this.explain(label, name, why) },
+      make("span", { class: "title" }, label.path?.length > 1 ? leaf(label.name) : label.name),
+      make("span", { class: "score" }, share(label.score)),
+      label.path?.length > 1 ? make("span", { class: "path" }, label.path.slice(0, -1).map(leaf).join(" › ")) : null,
+      label.notation ? make("span", { class: "notation" }, label.notation) : null);
+    name.style.setProperty("--share", `${Math.round(100 * label.score)}%`);
+    const judgement = this.judged.get(id);
+    const judge = (value, kind, sign, verb) => make("button", { type: "button", class: `judge ${kind}`,
+      "aria-pressed": String(judgement === value), "aria-label": `${verb} ${label.name}`, title: verb,
+      onclick: () => {
+        this.judged.set(id, this.judged.get(id) === value ? undefined : value);
+        this.show();
+      } }, sign);
+    const line = make("li", { class: judgement === false ? "rejected" : "" },
+      make("div", { class: "label" }, name, judge(true, "yes", "✓", "Accept"), judge(false, "no", "✗", "Reject")), why);
+    if (open) this.fill(label, why);
+    return line;
+  }
+
+  explain(label, button, why) {
+    const id = idOf(label), opens = this.open !== id;
+    this.open = opens ? id : null;
+    for (const each of document.querySelectorAll(".why")) each.hidden = true;
+    for (const each of document.querySelectorAll("#found .name")) each.setAttribute("aria-expanded", "false");
+    why.hidden = !opens;
+    button.setAttribute("aria-expanded", String(opens));
+    this.mark([]);
+    if (opens) this.fill(label, why);
+  }
+
+  /** Fetch and show why a label was given: words, training examples, similar labels. */
+  async fill(label, why) {
+    const id = idOf(label);
+    if (!this.page.model.explains) {
+      why.replaceChildren(make("p", {}, `A model of the method ${this.page.model.method} does not explain its labels.`));
+      return;
+    }
+    why.replaceChildren(make("p", { class: "quiet" }, "Computing…"));
+    try {
+      const wanted = { text: this.text.value, k: 1, only: [id], explain: true, explain_top: EXPLAINED,
+        ...(this.page.language && { language: this.page.language }) };
+      const answer = await call(`/v1/models/${encodeURIComponent(this.page.model.name)}/tag`, { body: wanted });
+      if (this.open !== id) return;
+      const found = answer.results[0].labels[0]?.explanation;
+      why.replaceChildren(...(found ? reasons(found) : [make("p", {}, "There is nothing to explain.")]));
+      this.mark(found?.features ?? []);
+    } catch (error) {
+      why.replaceChildren(make("p", {}, error.message));
+    }
+  }
+
+  /** Highlight in the text the words that raise, and those that lower, the score of a label. */
+  mark(features) {
+    byId("marks").replaceChildren(...marked(this.text.value, features));
+    byId("marks").scrollTop = this.text.scrollTop;
+  }
+
+  showJudged() {
+    const accepted = [...this.judged.values()].filter((each) => each === true).length;
+    byId("keep").hidden = accepted === 0;
+    byId("keep").textContent = `Keep ${plural(accepted, "accepted label")} as an example`;
+  }
+
+  collected() { return JSON.parse(localStorage.getItem(COLLECTED) ?? "[]"); }
+
+  collect(examples) {
+    localStorage.setItem(COLLECTED, JSON.stringify(examples));
+    this.showCollected();
+  }
+
+  showCollected() {
+    const examples = this.collected();
+    byId("collected").hidden = examples.length === 0;
+    byId("collected-count").textContent = `${plural(examples.length, "example")}, kept in this browser.`;
+    byId("learn").hidden = !this.page.model?.learns;
+  }
+
+  keep() {
+    const labels = [...this.judged].filter(([, value]) => value === true).map(([id]) => id);
+    this.collect([...this.collected(), { text: this.text.value, labels }]);
+    byId("status").textContent = "Kept.";
+    this.judged.clear();
+    this.show();
+  }
+
+  async learn() {
+    try {
+      const name = encodeURIComponent(this.page.model.name);
+      const { accepted } = await call(`/v1/models/${name}/learn`, { body: { examples: this.collected() } });
+      this.collect([]);
+      byId("status").textContent = `${plural(accepted, "example")} will be learned.`;
+    } catch (error) {
+      report(error);
+    }
+  }
+
+  async copy(button) {
+    const labels = this.within(this.found).filter((label) => this.judged.get(idOf(label)) !== false);
+    const header = ["id", "name", "score", "notation", "uri"];
+    const text = {
+      names: () => labels.map((label) => label.name).join("\n"),
+      json: () => JSON.stringify(labels.map(({ path, ...label }) => label), null, 2),
+      csv: () => [header, ...labels.map((label) => header.map((key) => (key === "id" ? idOf(label) : label[key] ?? "")))]
+        .map(csvLine).join("\n"),
+    }[button.dataset.copy]();
+    try {
+      await navigator.clipboard.writeText(text);
+      byId("status").textContent = `${plural(labels.length, "label")} copied.`;
+    } catch {
+      save(`labels.${{ names: "txt", json: "json", csv: "csv" }[button.dataset.copy]}`, text, "text/plain");
+    }
+  }
+
+  listenToDrops() {
+    const editor = this.text.parentElement;
+    editor.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      editor.classList.add("over");
+    });
+    editor.addEventListener("dragleave", () => editor.classList.remove("over"));
+    editor.addEventListener("drop", async (event) => {
+      editor.classList.remove("over");
+      const [file] = event.dataTransfer.files;
+      if (!file) return;
+      event.preventDefault();
+      this.text.value = await file.text();
+      this.changed();
+    });
+  }
+}
+
+function plainLine(label, both) {
+  const name = make("div", { class: "label" }, make("span", { class: "title" }, both ? label.name : `${label.name} (only here)`),
+    make("span", { class: "score" }, share(label.score)));
+  return make("li", {}, name);
+}
+
+/** What an explanation holds, as elements. */
+function reasons({ features, examples, labels }) {
+  const parts = [];
+  if (features.length) {
+    parts.push(make("h4", {}, "Words"), make("ul", { class: "words" }, ...features.map(([word, weight]) =>
+      make("li", { class: weight < 0 ? "lower" : "" }, `${word} ${weight > 0 ? "+" : "−"}${Math.abs(weight).toFixed(2)}`))));
+  }
+  if (examples.length) {
+    parts.push(make("h4", {}, "Nearest training examples"), make("ul", {}, ...examples.map((each) =>
+      make("li", {}, `${each.id ?? `row ${each.row}`} (${each.cosine.toFixed(2)}): ${each.labels.slice(0, 6).map(leaf).join(", ")}`))));
+  }
+  if (labels.length) {
+    parts.push(make("h4", {}, "Similar labels"), make("ul", {}, ...labels.map(([name, cosine]) =>
+      make("li", {}, `${name} (${cosine.toFixed(2)})`))));
+  }
+  return parts.length ? parts : [make("p", {}, "The model has no reasons to show for this label.")];
+}
+
+/** The text as nodes, with the words of the features in marks; the longest feature wins. */
+export function marked(text, features) {
+  const weights = new Map();
+  for (const [name, weight] of features) {
+    const clean = name.replace(/^[^:\s]+:\s/, "").toLowerCase();
+    if (clean && !weights.has(clean)) weights.set(clean, weight);
+  }
+  if (!weights.size) return [text];
+  const escaped = [...weights.keys()].sort((one, other) => other.length - one.length)
+    .map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/\s+/g, "\\s+"));
+  const nodes = [], pattern = new RegExp(`(?<![\\p{L}\\p{N}])(${escaped.join("|")})`, "giu");
+  let end = 0;
+  for (const match of text.matchAll(pattern)) {
+    const weight = weights.get(match[1].toLowerCase().replace(/\s+/g, " ")) ?? 0;
+    nodes.push(text.slice(end, match.index), make("mark", { class: weight < 0 ? "lower" : "" }, match[0]));
+    end = match.index + match[0].length;
+  }
+  return [...nodes, text.slice(end)];
+}

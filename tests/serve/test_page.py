@@ -1,0 +1,217 @@
+"""The page in a real browser: what a person does with it, and what the server answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.request
+
+import pytest
+
+import labelspace as ls
+from labelspace.datasets.products import product_records
+from support.served import real_server
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = sync_api.expect
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+if BROWSER is None:
+    pytest.skip("no Chromium is installed", allow_module_level=True)
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TEXT = "Wireless headphones with a charging case"
+RUDE = '<img src=x onerror="document.title=1"> & "quoted"'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    rows = list(product_records(400))
+    rows += [{"text": "rude words", "labels": [RUDE, "Electronics"]}] * 8
+    for name, members in (("shop", "knn,linear"), ("other", "knn")):
+        ls.train(rows, members=members).save(folder / name)
+    with real_server(folder / "shop", folder / "other") as (address, _):
+        yield address
+
+
+@pytest.fixture
+def page(server):
+    """Open the page; the test fails if a script fails or another host is asked."""
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        context = browser.new_context(accept_downloads=True, reduced_motion="reduce")
+        page, troubles = context.new_page(), []
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("console", lambda said: _is_fault(said) and troubles.append(said.text))
+        page.on(
+            "request",
+            lambda sent: (
+                sent.url.startswith((server, "data:", "blob:")) or troubles.append(sent.url)
+            ),
+        )
+        page.goto(server)
+        expect(page.locator("#model option")).to_have_count(2)
+        yield page
+        assert troubles == []
+        browser.close()
+
+
+def _is_fault(said):
+    """Errors, but for requests that a test lets fail."""
+    return said.type == "error" and "Failed to load resource" not in said.text
+
+
+def ask(server, **body):
+    sent = json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{server}/v1/models/shop/tag", sent, headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return [result["labels"] for result in json.load(answer)["results"]]
+
+
+def type_text(page, text):
+    page.fill("#text", text)
+    page.wait_for_selector("#found li")
+
+
+def test_labels_appear_and_are_explained_in_the_text(page, server):
+    type_text(page, TEXT)
+    expected = ask(server, text=TEXT, k=10)[0]
+    shown = page.locator("#found .title").all_inner_texts()
+    assert shown == [label["name"] for label in expected]
+    page.click("#found .name >> nth=0")
+    page.wait_for_selector(".why .words li")
+    marks = {word.lower() for word in page.locator("#marks mark").all_inner_texts()}
+    assert marks
+    assert marks <= set(TEXT.lower().split())
+    assert page.locator("#marks").inner_text() == TEXT
+    # The label space shows the text among its labels.
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.locator("#map-status")).to_have_text("", timeout=30_000)
+    # Sliders choose among the labels without another request.
+    page.locator("#threshold").fill("1")
+    expect(page.locator("#found li")).to_have_count(0)
+    assert "No label has a score of 1.00" in page.inner_text("#status")
+    page.locator("#threshold").fill("0")
+    page.locator("#k").fill("2")
+    assert page.locator("#found li").count() == 2
+    # A label that is accepted becomes an example.
+    page.click("#found .yes >> nth=0")
+    page.click("#keep")
+    with page.expect_download() as download:
+        page.click("#export")
+    example = json.loads(download.value.path().read_text(encoding="utf-8"))
+    assert example == {"text": TEXT, "labels": [expected[0]["name"]]}
+
+
+def test_names_are_never_markup(page):
+    type_text(page, "rude words")
+    assert RUDE in page.locator("#found .title").all_inner_texts()
+    assert page.title() == "labelspace"
+
+
+def test_two_models_side_by_side_and_a_server_error(page):
+    type_text(page, TEXT)
+    page.select_option("#other", "other")
+    page.wait_for_selector("#other-found li")
+    assert page.inner_text("#other-title") == "other"
+    page.route("**/tag", lambda route: route.fulfill(
+        status=503, content_type="application/problem+json", body='{"detail": "too many requests"}'
+    ))  # fmt: skip
+    page.fill("#text", "another text")
+    expect(page.locator("#status")).to_have_text("too many requests")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "txt"])
+def test_a_file_comes_back_with_the_labels_of_the_api(page, server, tmp_path, kind):
+    texts = [f"{TEXT}, number {i}" for i in range(70)]
+    content = {
+        "jsonl": "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(texts)),
+        "csv": "id,text\n" + "".join(f'{i},"{t}"\n' for i, t in enumerate(texts)),
+        "txt": "".join(f"{t}\n" for t in texts),
+    }[kind]
+    (tmp_path / f"new.{kind}").write_text(content, encoding="utf-8")
+    page.click("nav [data-to=files]")
+    page.set_input_files("#file", tmp_path / f"new.{kind}")
+    page.fill("#job-k", "3")
+    page.click("#run")
+    page.wait_for_selector("#download:not([hidden])")
+    assert page.inner_text("#job-status") == "All 70 texts tagged."
+    with page.expect_download() as download:
+        page.click("#download")
+    assert download.value.suggested_filename == f"new.tagged.{kind}"
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    expected = ask(server, texts=texts, k=3)
+    if kind == "jsonl":
+        assert [json.loads(line)["labels"] for line in lines] == expected
+        assert json.loads(lines[5])["id"] == 5
+    else:
+        names = ["|".join(label["name"] for label in labels) for labels in expected]
+        rows = lines[1:] if kind == "csv" else lines
+        assert all(own in line for own, line in zip(names, rows, strict=True))
+
+
+def test_a_broken_file_is_named_with_its_line(page, tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\nnot json\n', encoding="utf-8")
+    page.click("nav [data-to=files]")
+    page.set_input_files("#file", tmp_path / "bad.jsonl")
+    expect(page.locator("#job-status")).to_contain_text("line 2")
+    assert page.is_disabled("#run")
+
+
+def test_search_centres_a_label_of_the_map_and_the_vocabulary_leads_there(page):
+    page.click("nav [data-to=map]")
+    expect(page.locator("#map-status")).to_have_text("", timeout=30_000)
+    page.fill("#query", "headphones")
+    page.press("#query", "Enter")
+    page.wait_for_selector("#chosen:not([hidden])")
+    assert "Headphones" in page.inner_text("#name")
+    page.click("nav [data-to=labels]")
+    page.fill("#find", "frying")
+    expect(page.locator("#hits button").first).to_contain_text("Frying")
+    page.click("#hits button >> nth=0")
+    page.wait_for_selector("#label:not([hidden])")
+    page.click("#label button")
+    assert page.get_attribute("body", "data-view") == "map"
+    assert "Frying" in page.inner_text("#name")
+    page.click("nav [data-to=card]")
+    assert "fusion" in page.inner_text("#card-content")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_a_serious_fault_of_accessibility(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    type_text(page, TEXT)
+    page.click("#found .name >> nth=0")
+    page.wait_for_selector(".why .words li")
+    for view in ("tag", "files", "map", "labels", "card"):
+        page.click(f"nav [data-to={view}]")
+        page.wait_for_timeout(300)
+        found = axe.Axe().run(page).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        shown = [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in serious]
+        assert shown == [], (view, shown)
+
+
+def test_a_server_that_is_gone_is_reported_and_the_text_is_kept(page):
+    type_text(page, TEXT)
+    page.route("**/*", lambda route: route.abort())
+    page.fill("#text", "typed while it is away")
+    page.wait_for_selector("#alert:not([hidden])")
+    assert "cannot be reached" in page.inner_text("#alert")
+    page.unroute("**/*")
+    page.wait_for_selector("#alert", state="hidden")
+    assert page.input_value("#text") == "typed while it is away"
