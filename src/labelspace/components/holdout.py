@@ -87,6 +87,11 @@ class HoldOut:
             return cls(X, Y, None, everything, nothing)
         return cls(X[train], Y[train], (X[cut], Y[cut]), train, cut)
 
+    @classmethod
+    def without(cls, data: TrainingData) -> Self:
+        """Return all examples to train on, and none to validate on."""
+        return cls(as_csr(data.X), data.Y, None, np.arange(data.Y.shape[0]), np.arange(0))
+
     @property
     def refits(self) -> bool:
         """Return whether to fit a calibrated model again on all examples, with the hold-out."""

@@ -134,9 +134,9 @@ def _by_band(features: np.ndarray, band: np.ndarray, scale: float) -> np.ndarray
 def certainty(n_examples: int) -> float:
     """Return the log odds of a label that is true for all of so many held-out examples.
 
-    It is their estimate by Jeffreys' prior, (n + 1/2) / (n + 1).
+    It is their estimate by Jeffreys' prior, (n + 1/2) / (n + 1). Without any, none is certain.
     """
-    return float(np.log(2.0 * n_examples + 1.0))
+    return float(np.log(2.0 * n_examples + 1.0)) if n_examples else _LARGEST
 
 
 def fitted_weights(
@@ -165,8 +165,6 @@ def fitted_weights(
     rarity : ndarray of shape (n_labels,), optional
         Inverse propensities, to fit for the tail objective.
     """
-    from sklearn.linear_model import LogisticRegression
-
     at_least, scale = _MIN_CANDIDATES, _BAND_SCALE
     if rarity is not None:
         at_least, scale = _MIN_TAIL_CANDIDATES, _TAIL_BAND_SCALE
@@ -176,6 +174,8 @@ def fitted_weights(
     if not 0 < hits.sum() < len(hits):
         weights[:, :-2:COLUMNS] = 1.0
         return weights
+    from sklearn.linear_model import LogisticRegression  # half a second, if it is the first import
+
     model = LogisticRegression(C=_C, max_iter=1000)
     counted = counted_as(found, sample_weight, rarity)
     model.fit(_by_band(found.features, band[found.labels], scale), hits, counted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from labelspace.components.training_data import Shape
@@ -35,7 +36,7 @@ def clock(monkeypatch):
 @pytest.mark.parametrize(
     ("seconds", "expected", "epochs"),
     [
-        (0.1, ["knn"], None),
+        (0.1, ["linear"], None),
         (2.2, ["linear", "knn"], None),  # both are refitted
         (4.0, ["linear", "dxml"], 10),
         (5.9, ["linear", "dxml"], 10),
@@ -91,11 +92,36 @@ def test_times_are_measured_on_a_sample_and_scaled_to_all_examples(monkeypatch):
     limit.calibrate(X, Y, MemberColumns(), 0)
     n = len(limit._rows)
     assert limit.seconds_of(Member("knn", {})) == pytest.approx(0.01 * n)
-    assert taken == [("knn", budget.WARM_UP), ("knn", 100)]
+    assert taken == [("knn", 100), ("knn", 100)]
     assert limit.seconds_of(Member("knn", {"seed": 1})) == pytest.approx(0.01 * n)
     assert len(taken) == 2  # another seed is not measured again
     # An epoch on the sample takes 1 s, which is scaled to all examples.
     assert limit.seconds_of(Member("dxml", {"epochs": 5})) == pytest.approx(0.05 * n)
+
+
+@pytest.mark.parametrize("objective", ["precision", "psp", "f1"])
+def test_without_time_for_a_hold_out_one_member_ranks_by_its_own_probabilities(objective):
+    X, Y = planted(300)
+    model = Fusion(budget=0.5, objective=objective).fit(X, Y)
+    (member,) = model.members_
+    assert len(model.row_order_) == 0
+    found, alone = model.predict(X, 5), member.predict(X, 5)
+    np.testing.assert_array_equal(found.labels, alone.labels)
+    np.testing.assert_allclose(found.scores, alone.scores, atol=2e-5)  # clipped at 1e-5
+    model.partial_fit(X[:20], Y[:20])
+    assert model.predict(X, 5).labels.shape == (300, 5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "method"),
+    [
+        (FEW, "linear"),
+        (Shape(15_000, 9000, 9000, 150_000, 70_000), "hierarchicalxc"),
+        (Shape(90_000, 90_000, 40_000, 9_000_000, 250_000), "knn"),
+    ],
+)
+def test_the_single_member_is_the_best_that_is_quick_enough(shape, method):
+    assert plan.single_member(shape).method == method
 
 
 @pytest.mark.parametrize(("budget", "count"), [(1e-9, 1), (1e6, 6)])

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.methods.fusion.columns import MemberColumns
-from labelspace.methods.fusion.plan import Member
+from labelspace.methods.fusion.plan import SHORT_SECONDS, Member
 from labelspace.methods.registry import method_class
 
 SAMPLE = 1000  # examples on which a member is trained to measure its speed on the data
 HELD = 100  # further examples, which members that calibrate themselves need
-WARM_UP = 50  # examples of a training before it, so that loading compiled loops is not measured
+WARM_UP = 50  # examples of a training before it, if a member has epochs
 MORE_EPOCHS = 3  # of a second training, if a member has epochs: it takes so many epochs longer
 MARGIN = 1.1  # time that is left over does less harm than a limit that is exceeded
 COMBINATION = 0.15  # seconds to fit the combination: kept free
@@ -32,12 +32,15 @@ class TrainingBudget:
 
     Attributes
     ----------
+    is_short : bool
+        Whether there is no time for a hold-out.
     reserved : float
         Seconds that will be needed to refit members that are already fitted.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds, self.start = seconds, time.monotonic()
+        self.is_short = seconds is not None and seconds < SHORT_SECONDS
         self.reserved = 0.0
         self._times: dict[str, tuple[float, float]] = {}
 
@@ -91,9 +94,10 @@ class TrainingBudget:
     ) -> tuple[float, float]:
         """Return the seconds that a member takes on all examples, and those that an epoch adds."""
         rows, held = self._rows[:SAMPLE], self._rows[-HELD:]
-        self._fit(name, parameters | ({"epochs": 1} if epochs else {}), rows[:WARM_UP], held)
         share = len(self._rows) / max(1, len(rows))
+        # Compiled loops are loaded before the clock starts: a moment times `share` would be long.
         if epochs:
+            self._fit(name, parameters | {"epochs": 1}, rows[:WARM_UP], held)
             short = self._fit(name, parameters | {"epochs": 1}, rows, held)
             longer = self._fit(name, parameters | {"epochs": 1 + MORE_EPOCHS}, rows, held)
             per_epoch = max(0.0, longer - short) / MORE_EPOCHS
@@ -101,6 +105,7 @@ class TrainingBudget:
         if parameters.get("negatives") == "all":  # one classifier per label, of all examples
             in_all, in_sample = (len(np.unique(Y.indices)) for Y in (self._Y, self._Y[rows]))
             share *= in_all / max(1, in_sample)
+        self._fit(name, parameters, rows, held)  # all of them: few labels would need fewer loops
         return share * self._fit(name, parameters, rows, held), 0.0
 
     def _fit(

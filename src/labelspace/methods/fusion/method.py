@@ -56,6 +56,7 @@ from labelspace.methods.fusion.plan import (
     FEW_EXAMPLES,
     Member,
     candidate_plans,
+    single_member,
 )
 from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
 from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
@@ -298,8 +299,9 @@ class Fusion(Method):
         n_text = data.n_text_features if data.name_matches else None
         self.columns_ = MemberColumns(n_text, data.label_texts)
         budget = TrainingBudget(self.params_.budget)
-        self._import_in_background()
-        hold_out = self._hold_out(X, data)
+        if not budget.is_short:
+            self._import_in_background()
+        hold_out = self._hold_out(X, data, budget)
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
         shape = Shape.of(X, Y, data.name_matches, data.label_texts)
@@ -404,9 +406,11 @@ class Fusion(Method):
             found.append((np.flatnonzero(fold == part), fitted))
         return found
 
-    def _hold_out(self, X: csr_matrix, data: TrainingData) -> HoldOut:
+    def _hold_out(self, X: csr_matrix, data: TrainingData, budget: TrainingBudget) -> HoldOut:
         """Return the hold-out; near duplicates are found by the features without matches."""
         share, seed = self.params_.validation, self.params_.seed
+        if budget.is_short and self.members == AUTO and data.valid is None:
+            return HoldOut.without(data)
         if not data.name_matches:
             return HoldOut.of(data, share, seed, groups=True)
         valid = data.valid and (self.columns_.texts(as_csr(data.valid[0])), data.valid[1])
@@ -459,6 +463,8 @@ class Fusion(Method):
 
     def _plan_within(self, budget: TrainingBudget, shape: Shape) -> list[Member]:
         """Return the longest plan that fits into the time, or the quickest if none does."""
+        if budget.is_short and self.members == AUTO:
+            return [single_member(shape)]
         # `params_.members` is the longest plan alone, so plans are made from the parameter again.
         best, *longer = candidate_plans(self.members, shape, self.budget)
         for plan in longer:
