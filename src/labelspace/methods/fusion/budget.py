@@ -102,11 +102,12 @@ class TrainingBudget:
             longer = self._fit(name, parameters | {"epochs": 1 + MORE_EPOCHS}, rows, held)
             per_epoch = max(0.0, longer - short) / MORE_EPOCHS
             return share * max(0.0, short - per_epoch), share * per_epoch
+        self._fit(name, parameters, rows, held)  # all of them: few labels would need fewer loops
+        short = self._fit(name, parameters, rows, held)
         if parameters.get("negatives") == "all":  # one classifier per label, of all examples
             in_all, in_sample = (len(np.unique(Y.indices)) for Y in (self._Y, self._Y[rows]))
-            share *= in_all / max(1, in_sample)
-        self._fit(name, parameters, rows, held)  # all of them: few labels would need fewer loops
-        return share * self._fit(name, parameters, rows, held), 0.0
+            return short * share * in_all / max(1, in_sample), 0.0
+        return short * share, 0.0
 
     def _fit(
         self, name: str, parameters: dict[str, object], rows: np.ndarray, held: np.ndarray

@@ -299,9 +299,10 @@ class Fusion(Method):
         n_text = data.n_text_features if data.name_matches else None
         self.columns_ = MemberColumns(n_text, data.label_texts)
         budget = TrainingBudget(self.params_.budget)
-        if not budget.is_short:
-            self._import_in_background()
+        imports = None if budget.is_short else self._import_in_background()
         hold_out = self._hold_out(X, data, budget)
+        if imports is not None and self.params_.budget is not None:
+            imports.join()  # or members would seem slower than they are
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
         shape = Shape.of(X, Y, data.name_matches, data.label_texts)
@@ -327,7 +328,7 @@ class Fusion(Method):
             self.row_order_ = np.concatenate([hold_out.train_rows, held_rows])
         self.round_members()
 
-    def _import_in_background(self) -> None:
+    def _import_in_background(self) -> threading.Thread:
         """Import what will be needed in a thread, while compiled loops find near duplicates.
 
         An import that fails is repeated where it is needed, and raises its error there.
@@ -342,7 +343,9 @@ class Fusion(Method):
         limit = self.params_.budget
         in_time = limit is None or limit > 2 * DXML_SECONDS
         names = [member["method"] for member in self.params_.members] if in_time else []
-        threading.Thread(target=load, args=(names,), daemon=True).start()
+        thread = threading.Thread(target=load, args=(names,), daemon=True)
+        thread.start()
+        return thread
 
     def round_members(self, after_update: bool = False) -> None:
         """Round the members to 16 bits, so that the model predicts the same after it is loaded.
