@@ -14,6 +14,7 @@ from support.served import real_server
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
+expect.set_options(timeout=30_000)  # other tests run beside these
 axe = pytest.importorskip(
     "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
 )
@@ -107,7 +108,7 @@ def test_labels_appear_and_are_explained_in_the_text(page, server):
     assert "No label has a score of 1.00" in page.inner_text("#status")
     page.locator("#threshold").fill("0")
     page.locator("#k").fill("2")
-    assert page.locator("#found li").count() == 2
+    expect(page.locator("#found > li")).to_have_count(2)
     # A label that is accepted becomes an example.
     page.click("#found .yes >> nth=0")
     page.click("#keep")
