@@ -15,13 +15,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 demo: $(DEMO_STAMP)
 	$(BIN)/python examples/demo.py
 
-# One thread per worker: on tiny models threads cost more than they give. The tracer of Python 3.12+
-# that costs least (sys.monitoring) measures branches from 3.14 on; coverage chooses.
+# Tests of a group run in one worker: those on Ray share a cluster. One thread per worker: on tiny
+# models threads cost more than they give. The tracer of Python 3.12+ that costs least
+# (sys.monitoring) measures branches from 3.14 on; coverage chooses.
 test: lint
 	@$(MAKE) --silent peers || echo "PECOS could not be installed: its tests are skipped"
 	@$(MAKE) --silent browser || echo "There is no Chromium: tests of the page are skipped"
 	@$(MAKE) --silent annif || echo "Annif could not be installed: its test is skipped"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -4,10 +4,10 @@
 
 Each FOLDER holds train and test files. All peers, and `fusion` without a limit, are trained with
 the seeds 0, 1, ...; then `fusion` with limits (`budget`) from the mean time of the fastest peer
-upwards, each twice the one before (--factor), up to the time that it takes without a limit. All get
-the same features. Every run has a process of its own; one of `fusion` that compiled loops is
-repeated, so that no time of compilation is counted. A run of more than --limit seconds is stopped.
-Peers that are not installed are left out.
+upwards, each twice the one before (--factor), and with the mean time of each other peer as limit,
+up to the time that it takes without a limit. All get the same features. Every run has a process of
+its own; one of `fusion` that compiled loops is repeated, so that no time of compilation is counted.
+A run of more than --limit seconds is stopped. Peers that are not installed are left out.
 
 Finished runs, also those that failed, are kept in results/curve-runs.json. A command that is
 repeated runs what is missing: other seeds, sets or systems, and everything on a machine with
@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate, repeat, takewhile
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +94,19 @@ def compiled_loops() -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*.nbi")}
 
 
-def budgets(fastest: float, longest: float, factor: float) -> Iterator[float]:
-    """Yield time limits, from the first to below the second, each so many times the one before.
+def budgets(peers: Sequence[float], longest: float, factor: float) -> list[float]:
+    """Return time limits below the longest: each peer's time, and the least times powers.
 
-    There are none if one of the times is infinite: a run failed.
+    There are none if the longest is infinite: a run failed.
     """
-    seconds = fastest
-    while seconds < longest < np.inf:
-        yield float(f"{seconds:.3g}")  # the same when a command is repeated, and readable
-        seconds *= factor
+    finite = [seconds for seconds in peers if seconds < np.inf]
+    if not finite or longest == np.inf:
+        return []
+    powers = takewhile(
+        lambda seconds: seconds < longest, accumulate(repeat(factor), mul, initial=min(finite))
+    )
+    limits = {*powers, *(seconds for seconds in finite if seconds < longest)}
+    return sorted({float(f"{seconds:.3g}") for seconds in limits})  # readable
 
 
 def means(rows: Sequence[Row]) -> list[Row]:
@@ -162,6 +168,7 @@ def filled(row: Row) -> Row:
 def draw(points: Sequence[Row], name: str) -> bytes:
     """Return a PNG of P@1 against training time on one set."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     from labelspace.plots.pictures import picture_file
 
@@ -190,6 +197,8 @@ def draw(points: Sequence[Row], name: str) -> bytes:
             )
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+    axes.xaxis.set_minor_formatter("{x:g}")
     axes.margins(x=0.15)  # space for the names
     axes.set_xlabel("training time in seconds")
     axes.set_ylabel("P@1 in percent, test file")
@@ -206,9 +215,9 @@ def measure(folder: Path, peers: Sequence[str], repeat: int, factor: float, limi
         for seed in range(repeat):
             for system in (*peers, "fusion"):
                 bench.measure(system, seed)
-        fastest = min(bench.seconds(peer) for peer in peers)
+        times = [bench.seconds(peer) for peer in peers]
         for seed in range(repeat):
-            for seconds in budgets(fastest, bench.seconds("fusion"), factor):
+            for seconds in budgets(times, bench.seconds("fusion"), factor):
                 bench.measure("fusion", seed, seconds)
         points = means(bench.rows())
     report(kept(RUNS))

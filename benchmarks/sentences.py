@@ -19,8 +19,10 @@ import numpy as np
 import torch
 
 from kept import keep
+from labelspace._core.threads import set_cores
 from labelspace.data import Dataset, read_split
 from labelspace.features import FeaturePipeline, SentenceVectors, SideBySide, TextFeatures, Tfidf
+from labelspace.features.sentences import PRECISIONS
 from labelspace.methods.registry import method_class
 from labelspace.metrics.ranking import evaluate
 
@@ -36,6 +38,7 @@ def sample(folder: Path, rows: int) -> Dataset:
 
 def speed(source: str, folder: Path, count: int) -> None:
     torch.set_num_threads(1)
+    set_cores(1)
     texts = list(sample(folder, count).texts or [])
     found, exact = [], None
     for precision, limit in SETTINGS:
@@ -58,9 +61,11 @@ def speed(source: str, folder: Path, count: int) -> None:
     keep("sentences-speed", found, ("set", "precision", "max_tokens"))
 
 
-def accuracy(source: str, folder: Path, rows: int, method: str) -> None:
+def accuracy(source: str, folder: Path, rows: int, method: str, precisions: list[str]) -> None:
     known, held_out = sample(folder, rows).split(0.25, seed=0)
     for precision, limit in [("none", 0), *SETTINGS]:
+        if precision not in ("none", *precisions):
+            continue
         text: TextFeatures = Tfidf()
         if precision != "none":
             encoder = SentenceVectors(source=source, precision=precision, max_tokens=limit)
@@ -77,7 +82,7 @@ def accuracy(source: str, folder: Path, rows: int, method: str) -> None:
             "method": method,
             "precision": precision,
             "max_tokens": limit if limit is not None else "all",
-            **{name: round(figures[name], 2) for name in ("P@1", "P@3", "P@5")},
+            **{name: round(figures[name], 2) for name in ("P@1", "P@3", "P@5", "nDCG@5")},
         }
         keep("sentences-accuracy", [row], ("set", "rows", "method", "precision", "max_tokens"))
 
@@ -93,12 +98,13 @@ def main() -> None:
     one.add_argument("--texts", type=int, default=300)
     two.add_argument("--rows", type=int, default=20_000)
     two.add_argument("--method", default="fusion")
+    two.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=PRECISIONS)
     options = parser.parse_args()
     for folder in options.folders:
         if options.command == "speed":
             speed(options.source, folder, options.texts)
         else:
-            accuracy(options.source, folder, options.rows, options.method)
+            accuracy(options.source, folder, options.rows, options.method, options.precisions)
 
 
 if __name__ == "__main__":

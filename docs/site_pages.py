@@ -32,6 +32,7 @@ PAGES = {
     "model": "model",
     "data": "data",
     "methods": "methods",
+    "tuning": "tuning",
     "metrics": "metrics",
     "ranking": "metrics",
     "errors": "errors",
@@ -40,6 +41,7 @@ TITLES = {
     "model": "Models",
     "data": "Data",
     "methods": "Methods",
+    "tuning": "Tuning",
     "metrics": "Metrics and rankings",
     "errors": "Errors",
 }
@@ -136,7 +138,9 @@ def _reference_page(page: str, names: list[str]) -> str:
         if page == "errors":
             hidden = ("show_root_heading: false", "show_root_toc_entry: false")
             text.append("    options:\n" + "".join(f"      {line}\n" for line in hidden))
-        elif page == "methods" and not name.endswith(".Method"):
+        elif name.endswith((".Method", ".Tagger")):  # their base classes only divide long files
+            text.append("    options:\n      inherited_members: true\n")
+        elif page == "methods":
             text.append("    options:\n      members: false\n")
             method = getattr(labelspace, name.rpartition(".")[2]).name
             there = "baselines" if method in ("most-common", "random") else method

@@ -4,7 +4,8 @@
     python docs/tables.py --check    # fail if a page is out of date
 
 A table stands between `<!-- parameters: NAME -->` and `<!-- end -->`; the values of a preset stand
-between `<!-- preset: NAME PRESET -->` and `<!-- end -->`.
+between `<!-- preset: NAME PRESET -->` and `<!-- end -->`; what tuning searches stands between
+`<!-- search: NAME NAME... -->` and `<!-- end -->`, on the page on tuning.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from labelspace.methods.parameters import GROUPS, written
 from labelspace.methods.presets import presets_of
 from labelspace.methods.registry import method_class
 
-PAGES = Path(__file__).resolve().parent / "methods"
-MARKED = re.compile(r"(<!-- (parameters|preset): ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+DOCS = Path(__file__).resolve().parent
+PAGES = [*sorted((DOCS / "methods").glob("*.md")), DOCS / "tuning.md"]
+MARKED = re.compile(
+    r"(<!-- (parameters|preset|search): ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 
 
 def parameter_table(name: str) -> str:
@@ -48,6 +52,17 @@ def preset_table(names: str) -> str:
     return "\n" + table(("parameter", "value", "by the paper", "where, or why"), rows) + "\n\n"
 
 
+def search_table(names: str) -> str:
+    """Return the Markdown table of what tuning searches, of the methods "one another"."""
+    rows = [
+        (f"`{name}`", f"`{key}`", written(one.default), one.search.describe())
+        for name in names.split()
+        for key, one in method_class(name).parameters.items()
+        if one.search is not None
+    ]
+    return "\n" + table(("method", "parameter", "default", "searched"), rows) + "\n\n"
+
+
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """Return a Markdown table."""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
@@ -57,13 +72,13 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def filled(page: str) -> str:
     """Return the text of a page with its tables brought up to date."""
-    tables = {"parameters": parameter_table, "preset": preset_table}
+    tables = {"parameters": parameter_table, "preset": preset_table, "search": search_table}
     return MARKED.sub(lambda m: m.group(1) + tables[m.group(2)](m.group(3)) + m.group(4), page)
 
 
 def main(arguments: list[str]) -> int:
     outdated = []
-    for path in sorted(PAGES.glob("*.md")):
+    for path in PAGES:
         before = path.read_text(encoding="utf-8")
         after = filled(before)
         if after != before:

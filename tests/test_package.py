@@ -65,3 +65,13 @@ def test_fusion_without_torch_reports_what_it_leaves_out():
     assert done.stderr.count("fusion trains without its neural member") == 1
     assert "labelspace[neural]" in done.stderr
     assert done.stdout.strip() in ("fruit", "food")
+
+
+def test_without_optuna_tuning_names_the_extra():
+    without = WITHOUT_TORCH.replace("torch", "optuna")
+    code = "assert 'tune' in dir(ls)\nls.tune([{'text': 'a', 'labels': ['b']}] * 9, method='knn')"
+    done = subprocess.run(
+        [sys.executable, "-c", without + code], capture_output=True, text=True, check=False
+    )
+    assert "MissingExtraError: tuning needs optuna" in done.stderr
+    assert "pip install 'labelspace[tune]'" in done.stderr

@@ -35,3 +35,4 @@ from labelspace.model.tags import Tag as Tag
 from labelspace.model.tags import Tags as Tags
 from labelspace.model.training import train as train
 from labelspace.ranking import Ranking as Ranking
+from labelspace.tuning.tune import tune as tune

@@ -35,11 +35,12 @@ def row(curve, system, seed, train_s, p1, budget=None):
     return {**own, **costs, "train_s": train_s, "P@1": p1}
 
 
-def test_time_limits_start_at_the_fastest_peer(curve):
-    assert list(curve.budgets(1.2345, 9.0, 2.0)) == [1.23, 2.47, 4.94]
-    assert list(curve.budgets(9.0, 9.0, 2.0)) == []
-    assert list(curve.budgets(math.inf, 9.0, 2.0)) == []
-    assert list(curve.budgets(1.0, math.inf, 2.0)) == []
+def test_time_limits_start_at_the_fastest_peer_and_have_those_of_all_others(curve):
+    assert curve.budgets([1.2345], 9.0, 2.0) == [1.23, 2.47, 4.94]
+    assert curve.budgets([3.0, 1.0, math.inf, 20.0], 9.0, 2.0) == [1.0, 2.0, 3.0, 4.0, 8.0]
+    assert curve.budgets([9.0], 9.0, 2.0) == []
+    assert curve.budgets([math.inf], 9.0, 2.0) == []
+    assert curve.budgets([1.0], math.inf, 2.0) == []
 
 
 def test_a_peer_is_compared_with_the_best_that_fusion_reaches_in_its_time(curve):
@@ -101,6 +102,7 @@ def test_finished_runs_are_kept_and_compiling_ones_repeated(curve, folder, tmp_p
         ("fusion", 0, None),
         ("fusion", 0, None),  # once more, with compiled loops
         ("fusion", 0, 2.0),
+        ("fusion", 0, 3.0),
         ("fusion", 0, 4.0),
     ]
     results = tmp_path / "results"

@@ -10,6 +10,7 @@ COMMANDS = [
     (), ("train",), ("evaluate",), ("predict",), ("explain",), ("update",), ("compare",),
     ("data",), ("data", "info"), ("data", "convert"), ("data", "get"), ("data", "synth"),
     ("cache",), ("cache", "info"), ("cache", "clear"), ("methods",), ("info",), ("plan",),
+    ("tune",),
 ]  # fmt: skip
 
 
@@ -210,3 +211,21 @@ def test_a_model_counts_svmlight_features_as_its_training_file_did(shop, command
     assert json.loads(command("evaluate", shop / "m", new, "--json")[1])["P@1"] == 100.0
     answer = json.loads(command("predict", shop / "m", new)[1])
     assert answer["labels"][0]["name"] == "1"
+
+
+def test_figures_of_a_test_file_are_saved_and_shown(shop, model, command):
+    assert "no figures" in command("info", model)[2]
+    code, _, said = command("evaluate", model, shop / "test.jsonl", "--save")
+    assert (code, said.splitlines()[-1]) == (0, f"the figures were saved to {model}")
+    (found,) = json.loads(command("info", model, "--json")[1])["evaluation"]
+    assert found["source"] == "test.jsonl"
+    _, out, said = command("info", model)
+    assert f"figures: {found['examples']} examples of test.jsonl" in out
+    assert f"{found['figures']['P@1']:.2f}" in out
+    assert "Measured by evaluate." in said
+    header = json.loads((model / "model.json").read_text())
+    header["evaluation"][0]["examples"] = "many"
+    (model / "model.json").write_text(json.dumps(header))
+    code, _, said = command("info", model)
+    assert code == 1
+    assert f"{model}: evaluation 1 of model.json: examples is not a count" in said

@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.stacking import Combiner, certainty
+from labelspace.components.tail_objective import choose_tail_offset
 from labelspace.errors import ModelFormatError
 from labelspace.metrics.ranking import measure
 from labelspace.ranking import Ranking
@@ -100,7 +101,7 @@ def test_scaled_combinations_have_scaled_log_odds():
 def test_a_stored_combination_ranks_alike_and_damage_is_refused(kind):
     members, Y = with_names(300, 0)
     fitted = kind.fit(members, Y, Y, tail=True)
-    fitted.choose_tail_offset("psp", members, Y, Y)
+    choose_tail_offset(fitted, "psp", members, Y, Y)
     arrays = fitted.state()
     again = kind.restore(arrays, 2, Y.shape[1])
     best, found = fitted.rank(members, 5), again.rank(members, 5)

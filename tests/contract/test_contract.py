@@ -107,6 +107,25 @@ def test_nan_and_infinity_are_refused(method, data, bad):
         method.fit(X, Y).predict(broken, 3)
 
 
+def test_further_arguments_are_taken_as_declared(method, data):
+    X, Y = data
+    given = {
+        "label_names": (method.needs_label_names, csr_matrix(np.ones((Y.shape[1], 2)))),
+        "label_texts": (method.takes_label_texts, X[: Y.shape[1]]),
+        "name_matches": (method.takes_name_matches, True),
+    }
+    for name, (taken, value) in given.items():
+        assert name in inspect.signature(type(method).fit).parameters
+        if not taken:
+            with pytest.raises(UnsupportedError, match=f"{method.name} does not take {name}"):
+                method.fit(X, Y, **{name: value})
+    method.fit(X, Y, label_names=None, label_texts=None, name_matches=False)
+    if method.can_update and not method.takes_name_matches:
+        with pytest.raises(UnsupportedError, match="does not take name_matches"):
+            method.partial_fit(X, Y, name_matches=True)
+        assert len(method.predict(X, 1)) == X.shape[0]
+
+
 def test_mismatched_shapes_are_refused(method, data):
     X, Y = data
     with pytest.raises(InputError, match="rows"):

@@ -11,6 +11,7 @@ from labelspace.features.int8_layers import (  # noqa: E402
     Int8Linear,
     float_product,
     integer_product,
+    quantised,
     with_int8_layers,
 )
 
@@ -27,6 +28,24 @@ def test_products_are_exact_for_the_largest_sums():
     product = integer_product()
     given = weights.float() if product is float_product else weights
     np.testing.assert_array_equal(product(codes, given).numpy(), expected)
+
+
+def test_codes_are_rounded_to_the_nearest_and_halves_to_even():
+    rows = torch.tensor([[127, 0.5, 1.5, -0.5, -2.5, 2.4999, -126.6], [-254, 1, 3, 5, -1, 0, 253]])
+    codes, scales = quantised(rows)
+    assert scales.tolist() == [1, 2]
+    assert codes.tolist() == [[127, 0, 2, 0, -2, 2, -127], [-127, 0, 2, 2, 0, 0, 126]]
+
+
+def test_codes_are_those_of_the_formula_for_rows_of_any_size_and_layout():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40, 77)) * np.logspace(-40, 36, 40)[:, None]
+    given = torch.from_numpy(rows.astype(np.float32)).t().contiguous().t()
+    assert not given.is_contiguous()
+    codes, scales = quantised(given)
+    largest = np.abs(given.numpy()).max(axis=1).clip(min=1e-12)
+    np.testing.assert_array_equal(scales, largest / np.float32(127))
+    np.testing.assert_array_equal(codes, np.rint(given.numpy() / scales.numpy()[:, None]))
 
 
 @pytest.mark.parametrize("bias", [True, False])

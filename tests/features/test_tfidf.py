@@ -15,8 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from labelspace.errors import InputError, NotFittedError, ParameterError
-from labelspace.features import Tfidf
-from labelspace.features import tfidf as module
+from labelspace.features import Tfidf, ngrams, term_counts
 
 WORDS = [
     "the",
@@ -111,13 +110,17 @@ def test_one_by_one_is_bit_for_bit_the_batch(train, test) -> None:
         np.testing.assert_array_equal(one.data, batch[i].data)
 
 
-def test_blocks_of_texts_join_seamlessly(monkeypatch) -> None:
+@pytest.mark.parametrize("limit", [("_BLOCK_TEXTS", 7), ("_BLOCK_LETTERS", 40)])
+def test_blocks_of_texts_join_seamlessly(monkeypatch, limit) -> None:
     texts = [f"{a} {b} {a}" for a in WORDS for b in WORDS]
     whole = Tfidf().fit(texts)
     expected = whole.transform(texts)
-    monkeypatch.setattr(module, "_BLOCK", 7)
+    monkeypatch.setattr(ngrams, *limit)
+    monkeypatch.setattr(term_counts, "_SLICE", 5)
     in_blocks = Tfidf()
-    assert_same_matrix(in_blocks.fit_transform(texts), expected)
+    found = in_blocks.fit_transform(texts)
+    assert_same_matrix(found, expected)
+    np.testing.assert_array_equal(found.data, expected.data)
     assert in_blocks.feature_names() == whole.feature_names()
     assert_same_matrix(whole.transform(texts), expected)
 

@@ -107,3 +107,17 @@ def test_groups_are_large_subtrees_and_their_heads_stand_apart():
     for group in range(len(drawn.heads)):
         within = np.bincount(cluster[drawn.group == group])
         assert within.max() >= 0.8 * within.sum()
+
+
+def test_a_label_without_a_vector_lies_beside_the_one_with_a_similar_name_without_a_line():
+    vectors, _ = clusters(6, 40)
+    vectors = np.concatenate([vectors, np.zeros((5, vectors.shape[1]), np.float32)])
+    like = np.array([3, 50, 90, 130, 200])
+    alike = np.concatenate([np.full(len(vectors) - 5, -1), like])
+    near = np.empty((len(vectors), 0), np.int32)
+    drawn = layout(vectors, np.ones(len(vectors), int), np.empty((0, 2), int), near, alike)
+    assert (drawn.parent[-5:] == -1).all()
+    np.testing.assert_array_equal(drawn.group[-5:], drawn.group[like])
+    turned = np.abs(np.angle(drawn.points[-5:] / drawn.points[like]))
+    assert turned.max() < 0.1
+    assert (np.abs(drawn.points[-5:]) > np.abs(drawn.points[like])).all()

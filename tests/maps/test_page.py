@@ -10,13 +10,14 @@ import re
 import shutil
 import subprocess
 from html import unescape
+from importlib.resources import files
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load
 
-from labelspace.maps.page import map_page, packed_map, part
+from labelspace.maps.page import assembled, map_page, packed_map, part
 from support.drawn import RUDE, small_map
 
 
@@ -78,6 +79,16 @@ def test_the_policy_allows_this_script_and_style_and_nothing_else():
     assert "{{" not in rest
     for risky in ("innerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch("):
         assert risky not in script
+
+
+def test_the_page_of_the_server_has_the_same_panel():
+    index = (files("labelspace.serve") / "page" / "index.html").read_text(encoding="utf-8")
+    served, alone = assembled(index, {"star": ""}), map_page(small_map())
+    for name in ("panel.html", "stage.html", "search.html"):
+        shared = assembled(part(name), {"star": ""})
+        assert shared in served
+        assert shared in alone
+    assert "{{" not in served
 
 
 def test_the_same_map_gives_the_same_page():
@@ -172,6 +183,31 @@ def test_circles_of_the_script_are_geodesics_and_rings(node):
     away = translate(polar(np.full(5, 1.5), np.arange(5.0)), -(0.5 - 0.3j))
     np.testing.assert_allclose(np.abs(away - complex(*around[:2])), around[2], rtol=1e-9)
     assert np.arctanh(half[0]) == pytest.approx(np.arctanh(0.6) / 2)
+
+
+def test_the_labels_around_a_chosen_one_come_into_view(node):
+    points, centre = [0.5, 0.0, 0.52, 0.01, 0.0, 0.9], 0.5
+    far, near, home = node(
+        ["disk.js", "paint.js", "map.js"],
+        f"""{{ const fit = (zoom, labels) => LabelMap.prototype.fitted.call({{ camera: {{ zoom }},
+          settings: {{ radius: 0.8 }}, data: {{ points: {points} }} }}, [{centre}, 0], labels);
+        return [fit(1e4, [2]), fit(1e4, [1]), fit(1.25, [1])]; }}""",
+    )
+    seen = abs((0.9j - centre) / (1 - centre * 0.9j))
+    assert far == pytest.approx(max(1.25, 0.7 / seen))
+    moved = abs((0.52 + 0.01j - centre) / (1 - centre * (0.52 + 0.01j)))
+    assert near == pytest.approx(0.7 / moved)
+    assert home == 1.25
+
+
+def test_names_of_the_script_are_written_inwards_where_lines_lead_outwards(node):
+    left = node(
+        ["paint.js"],
+        """{ const painter = { data: { parent: [-1, 0, -1, 2] }, origin: 0,
+          seen: [0.3, 0, 0.6, 0, -0.3, 0, -0.6, 0], hasChildren: [1, 0, 1, 0] };
+        return [0, 1, 2, 3].map((label) => Painter.prototype.isNameLeft.call(painter, label)); }""",
+    )
+    assert left == [True, False, False, True]
 
 
 def test_labels_inside_a_drawn_area(node):

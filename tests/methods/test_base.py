@@ -7,9 +7,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.errors import CheckpointError, UnsupportedError
-from labelspace.methods.baselines import MostCommon
-from labelspace.methods.knn import KNN
+from labelspace.errors import CheckpointError
 from labelspace.methods.linear import Linear
 from labelspace.runs.callbacks import Checkpoint
 from support.planted import planted
@@ -65,20 +63,3 @@ def test_rank_is_predict_without_checks_and_rerank_scores_given_labels():
     again = model.rerank(X, found.labels[:, ::-1])
     np.testing.assert_array_equal(again.labels, found.labels[:, ::-1])
     np.testing.assert_allclose(again.scores, found.scores[:, ::-1], atol=1e-6)
-
-
-def test_what_a_method_does_not_support_is_an_error_that_names_it():
-    X, Y = planted()
-    model = KNN().fit(X, Y)
-    for call in (
-        lambda: model.rerank(X, np.zeros((X.shape[0], 1), np.int64)),
-        lambda: model.explain(X[0], 0),
-        lambda: model.similar_labels(0, 3),
-        lambda: model.embed(X),
-        lambda: model.label_vectors_,
-    ):
-        with pytest.raises(UnsupportedError, match="knn"):
-            call()
-    with pytest.raises(UnsupportedError, match="most-common"):
-        MostCommon().fit(X, Y).partial_fit(X, Y)
-    assert not MostCommon().fit(X, Y).refit(X, Y, None)

@@ -61,3 +61,27 @@ def test_methods_that_keep_a_point_of_every_example_are_refused_where_these_do_n
     monkeypatch.setattr(memory, "available_bytes", lambda: 8 * 10**9)
     with pytest.raises(MemoryBudgetError, match=r"most of it is for points of all examples"):
         memory.refuse_if_too_large(glas, shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "free", "parameter"),
+    [
+        ("glas", {"dim": 1024}, 20 * 10**9, "dim"),
+        ("fusion", {"members": "knn,linear,dxml"}, 40 * 10**9, "members"),
+    ],
+)
+def test_the_parameter_that_would_make_it_fit_is_named(monkeypatch, name, given, free, parameter):
+    method = method_class(name)(**given)
+    shape = Shape(10**6, 10**6, 10**6, 10**8, 10**7)
+    values = memory.fitting_values(method, shape, free)
+    assert parameter in values
+    monkeypatch.setattr(memory, "available_bytes", lambda: free)
+    with pytest.raises(MemoryBudgetError, match=f"it would fit with .*--set {parameter}="):
+        memory.refuse_if_too_large(method, shape)
+    for setting, value in values.items():  # each by itself, and not more than is needed
+        memory.refuse_if_too_large(method_class(name)(**{**given, setting: value}), shape)
+
+
+def test_where_no_parameter_helps_that_is_said():
+    with pytest.raises(MemoryBudgetError, match="no single parameter makes it fit"):
+        memory.refuse_if_too_large(KNN(), HUGE)

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix, identity
 from sklearn.base import clone
 
-from labelspace.engine import LocalEngine
+from labelspace.engine import LocalEngine, use
 from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.registry import method_class
@@ -115,11 +115,10 @@ def test_members_of_fusion_keep_their_own(ensemble, tmp_path, monkeypatch):
         for member in plan_members("glas,knn,hyperbolic", None)
     ]
     monkeypatch.setattr("labelspace.methods.fusion.method.candidate_plans", lambda *_: [few])
-    # Copies are fitted in this process, which saves the start of workers.
-    monkeypatch.setattr("labelspace.methods.fusion.method.LocalEngine", lambda: LocalEngine(1))
     X, Y = planted(150)
     model = Fusion(members="glas,knn,hyperbolic", ensemble=ensemble)
-    watched = clone(model).fit(X, Y, callbacks=[History(), Checkpoint(tmp_path)])
+    with use(LocalEngine(1)):  # copies are fitted in this process, which saves the start of workers
+        watched = clone(model).fit(X, Y, callbacks=[History(), Checkpoint(tmp_path)])
     curves = curves_of(watched)
     assert curves["method"] == "fusion"
     assert [m["method"] for m in curves["members"]] == ["glas", "hyperbolic"] * ensemble

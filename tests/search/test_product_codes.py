@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from labelspace.errors import StoreError
 from labelspace.search.product_codes import (
     N_CENTROIDS,
     ProductCodes,
@@ -61,6 +62,28 @@ def test_all_vectors_can_be_candidates(by_distance, size):
         assert len(set(row.tolist())) == size
         assert row.min() >= 0
         assert row.max() < 40
+
+
+@pytest.mark.parametrize("by_distance", [False, True])
+@pytest.mark.parametrize("n_known", [1, 64, 300, 600])
+def test_known_codes_are_not_made_again(vectors, by_distance, n_known):
+    codebook = train_codebook(vectors, 2, seed=0)
+    expected = ProductCodes(vectors, codebook, by_distance=by_distance)
+    known = ProductCodes(vectors[:n_known], codebook, by_distance=by_distance).packed
+    unread = vectors.copy()
+    unread[:n_known] = np.nan
+    codes = ProductCodes(unread, codebook, by_distance=by_distance, known=known, n_known=n_known)
+    np.testing.assert_array_equal(codes.packed, expected.packed)
+    queries = np.random.default_rng(1).standard_normal((5, 7)).astype(np.float32)
+    np.testing.assert_array_equal(codes.candidates(queries, 20), expected.candidates(queries, 20))
+
+
+def test_codes_of_another_number_of_vectors_are_refused(vectors):
+    codebook = train_codebook(vectors, 2, seed=0)
+    packed = ProductCodes(vectors, codebook).packed
+    for damaged in (packed[:-1], packed[:0], packed.astype(np.int64), packed.reshape(2, -1)):
+        with pytest.raises(StoreError, match="do not fit"):
+            ProductCodes(vectors, codebook, known=damaged, n_known=len(vectors))
 
 
 def test_the_same_seed_trains_the_same_codebook(vectors):

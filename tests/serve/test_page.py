@@ -118,6 +118,30 @@ def test_labels_appear_and_are_explained_in_the_text(page, server):
     assert example == {"text": TEXT, "labels": [expected[0]["name"]]}
 
 
+def test_judging_keeps_the_focus_and_sliders_keep_the_explanation(page):
+    type_text(page, TEXT)
+    page.click("#found .name >> nth=0")
+    page.wait_for_selector(".why .words li")
+    said = page.locator(".why >> nth=0").inner_text()
+    asked = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    page.focus("#found .no >> nth=1")
+    page.keyboard.press("Enter")
+    line = page.locator("#found > li").nth(1)
+    expect(line).to_have_class("rejected")
+    expect(line.locator(".no")).to_be_focused()
+    expect(line.locator(".no")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(line).not_to_have_class("rejected")
+    expect(line.locator(".no")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator("#keep")).to_have_text("Keep 1 accepted label as an example")
+    page.locator("#k").fill("3")
+    expect(page.locator("#found > li")).to_have_count(3)
+    assert page.locator(".why >> nth=0").inner_text() == said
+    assert asked == []
+
+
 def test_names_are_never_markup(page):
     type_text(page, "rude words")
     assert RUDE in page.locator("#found .title").all_inner_texts()
@@ -129,11 +153,15 @@ def test_two_models_side_by_side_and_a_server_error(page):
     page.select_option("#other", "other")
     page.wait_for_selector("#other-found li")
     assert page.inner_text("#other-title") == "other"
+    assert page.inner_text("#own-title") == "shop"
+    expect(page.locator("#space")).to_be_hidden()  # the lists have its place
     page.route("**/tag", lambda route: route.fulfill(
         status=503, content_type="application/problem+json", body='{"detail": "too many requests"}'
     ))  # fmt: skip
     page.fill("#text", "another text")
-    expect(page.locator("#status")).to_have_text("too many requests")
+    expect(page.locator("#status")).to_have_text(
+        "too many requests. The labels below are those of the last answer."
+    )
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "txt"])
@@ -165,6 +193,55 @@ def test_a_file_comes_back_with_the_labels_of_the_api(page, server, tmp_path, ki
         assert all(own in line for own, line in zip(names, rows, strict=True))
 
 
+def test_a_file_waits_for_a_busy_server(page, tmp_path):
+    (tmp_path / "new.txt").write_text(f"{TEXT}\n" * 3, encoding="utf-8")
+    busy = {"status": 503, "headers": {"Retry-After": "1"}, "body": '{"detail": "busy"}'}
+    page.route("**/tag", lambda route: route.fulfill(**busy), times=1)
+    page.click("nav [data-to=files]")
+    page.set_input_files("#file", tmp_path / "new.txt")
+    page.click("#run")
+    expect(page.locator("#job-status")).to_have_text("The server is busy; waiting…")
+    expect(page.locator("#job-status")).to_have_text("All 3 texts tagged.")
+    # Cancelling ends the wait.
+    page.route("**/tag", lambda route: route.fulfill(**busy))
+    page.click("#run")
+    expect(page.locator("#job-status")).to_have_text("The server is busy; waiting…")
+    page.click("#cancel")
+    expect(page.locator("#job-status")).to_contain_text("Cancelled after 0 texts")
+
+
+def test_a_token_is_asked_for_and_a_wrong_one_is_reported(page):
+    def check(route):
+        if route.request.headers.get("authorization") == "Bearer right":
+            route.continue_()
+        else:
+            route.fulfill(status=401, body='{"detail": "the token is not known"}')
+
+    page.route("**/v1/**", check)
+    page.reload()
+    page.fill("#token", "wrong")
+    page.press("#token", "Enter")
+    expect(page.locator("#sign-in-error")).to_have_text("The token is not known.")
+    page.fill("#token", "right")
+    page.press("#token", "Enter")
+    expect(page.locator("#model option")).to_have_count(2)
+
+
+def test_zooming_in_never_ends_in_an_empty_map(page):
+    page.click("nav [data-to=map]")
+    expect(page.locator("#map-status")).to_have_text("", timeout=30_000)
+    box = page.locator("#map").bounding_box()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.45 * box["height"])
+    for _ in range(40):
+        page.mouse.wheel(0, -240)
+    page.wait_for_timeout(500)
+    drawn = """() => {
+        const map = document.querySelector("#map"), pen = map.getContext("2d");
+        return pen.getImageData(0, 0, map.width, map.height).data.some((part) => part > 0);
+    }"""
+    assert page.evaluate(drawn)
+
+
 def test_a_broken_file_is_named_with_its_line(page, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\nnot json\n', encoding="utf-8")
     page.click("nav [data-to=files]")
@@ -185,11 +262,40 @@ def test_search_centres_a_label_of_the_map_and_the_vocabulary_leads_there(page):
     expect(page.locator("#hits button").first).to_contain_text("Frying")
     page.click("#hits button >> nth=0")
     page.wait_for_selector("#label:not([hidden])")
-    page.click("#label button")
+    similar = page.locator("#label ul button").first
+    name = similar.locator("span").first.inner_text()
+    similar.click()
+    expect(page.locator("#label h3")).to_have_text(name)
+    page.click("#hits button >> nth=0")
+    expect(page.locator("#label h3")).to_contain_text("Frying")
+    page.click("#label p button")
     assert page.get_attribute("body", "data-view") == "map"
     assert "Frying" in page.inner_text("#name")
+
+
+def test_the_card_shows_figures_and_their_calibration(page):
     page.click("nav [data-to=card]")
-    assert "fusion" in page.inner_text("#card-content")
+    expect(page.locator("#card-content")).to_contain_text("fusion")
+    expect(page.locator(".figures h3")).to_have_text(
+        "Figures on 41 examples held out of the training data"
+    )
+    assert page.locator(".figures > table thead").inner_text().split() == [
+        "percent",
+        "@1",
+        "@3",
+        "@5",
+    ]
+    plot = page.locator(".figures svg")
+    # The picture has a text that gives the same numbers as the table below it.
+    page.click(".figures summary")
+    rows = page.locator(".figures details tbody tr")
+    assert plot.locator("circle").count() == rows.count() > 0
+    score, right, labels = rows.nth(0).locator("td").all_inner_texts()
+    said = f"of {labels} labels with a mean score of {score}, {right} are right"
+    assert said in plot.get_attribute("aria-label")
+    page.evaluate("document.querySelector('#model').value = 'other'")
+    page.dispatch_event("#model", "change")
+    expect(page.locator("#card-title")).to_have_text("other")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

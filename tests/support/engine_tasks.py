@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import numpy as np
@@ -85,3 +86,48 @@ def n_cores(item):  # noqa: ARG001
     from labelspace._core.threads import cores
 
     return cores()
+
+
+def threads(item):
+    from threadpoolctl import threadpool_info
+
+    counts = {pool["num_threads"] for pool in threadpool_info()}
+    return n_cores(item), max(counts)
+
+
+def ones(size):
+    return np.ones(size)
+
+
+def in_shared_memory(item, *, table):  # noqa: ARG001
+    """Return whether the array's bytes are in a file that other processes map."""
+    place = table.__array_interface__["data"][0]
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            start, end = (int(part, 16) for part in line.split(" ", 1)[0].split("-"))
+            if start <= place < end:
+                return line.split()[1].endswith("s")
+    return False
+
+
+def killed_at_first(item, *, folder):
+    mark = folder / f"{item}"
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * item
+
+
+def slow_sum(item, *, folder, table):
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    (folder / f"{node} {item}").touch()
+    time.sleep(0.5)
+    return float(table.sum()) + item
+
+
+def touch_slowly(item, *, folder):
+    (folder / f"{item}").touch()
+    time.sleep(0.2)
+    return item

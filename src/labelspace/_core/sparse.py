@@ -13,6 +13,8 @@ from scipy.sparse import csr_matrix, issparse
 from labelspace._core.checks import all_within, are_offsets, expect
 from labelspace.errors import InputError
 
+_COUNTED = 1 << 22  # numbers counted at a time, to bound memory
+
 
 def checked_features(X: Any, n_features: int | None = None) -> csr_matrix | np.ndarray:
     """Return X as CSR or C-ordered array of finite float32; raise InputError for anything else."""
@@ -284,3 +286,15 @@ def beside(left: csr_matrix, right: csr_matrix) -> csr_matrix:
         *(left.shape[1], indptr, indices, data),
     )
     return csr_matrix((data, indices, indptr), shape=shape, copy=False)
+
+
+def counts_of(indices: np.ndarray, size: int) -> np.ndarray:
+    """Return how often each number below `size` occurs, int64.
+
+    `np.bincount` would first copy all of them to 64 bits.
+    """
+    found: np.ndarray = np.zeros(size, np.int64)
+    step = max(_COUNTED, size)  # in steps much shorter than `found` it would be quadratic
+    for start in range(0, len(indices), step):
+        found += np.bincount(indices[start : start + step], minlength=size)
+    return found

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from labelspace._core.files import PathLike, checked_path, replaced
 from labelspace.errors import DataError
@@ -43,6 +43,17 @@ class Spooled(_Path):
 
     def __fspath__(self) -> str:
         return str(self) if self._copy is None else self._copy
+
+    def __reduce__(self) -> Any:
+        """Let another process of this machine read the copy, as long as this object is there."""
+        copy = os.fspath(self).replace(str(_DESCRIPTORS), f"/proc/{os.getpid()}/fd")
+        return _copied, (str(self), copy)
+
+
+def _copied(name: str, copy: str) -> Spooled:
+    found = Spooled(name)
+    found._copy = copy
+    return found
 
 
 def at_rest(path: PathLike) -> Path:

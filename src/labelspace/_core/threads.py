@@ -2,8 +2,9 @@
 
 Threads over nogil kernels rather than numba's own parallel loops: those abort when two Python
 threads enter them at once (a server does), and block results here never depend on thread count.
-The pool is never shut down: starting threads takes longer than many a loop, and an iterator that
-is left half-way must not wait for its threads (it may be collected while one is being started).
+The pool is kept while the number of cores is the same: starting threads takes longer than many a
+loop, and an iterator that is left half-way must not wait for its threads (it may be collected while
+one is being started).
 """
 
 from __future__ import annotations
@@ -42,6 +43,19 @@ def _quota() -> int:
     from joblib import cpu_count  # type: ignore[import-untyped]  # it respects quotas of containers
 
     return max(1, int(cpu_count()))
+
+
+def set_cores(n: int) -> None:
+    """Use n cores at most from now on: for a worker process, between its tasks."""
+    global _pool
+    if os.environ.get("LOKY_MAX_CPU_COUNT") == str(n):
+        return
+    os.environ["LOKY_MAX_CPU_COUNT"] = str(n)  # joblib.cpu_count reads it
+    _quota.cache_clear()
+    with _made:
+        if _pool is not None:
+            _pool.shutdown(wait=False)
+        _pool = None
 
 
 def parallel_blocks(n: int, work: Callable[[int, int], None], block: int = 256) -> None:

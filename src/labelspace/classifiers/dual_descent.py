@@ -9,7 +9,7 @@ examples have non-zeros, whatever the number of features.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent_loops import Examples, Scratch, Settings, solve_block
 from labelspace.classifiers.lane_loops import LaneScratch, solve_lanes
 from labelspace.classifiers.lanes import LANES
+from labelspace.engine import current
 from labelspace.errors import CheckpointError, InputError
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 Loss = Literal["squared_hinge", "logistic"]
 
+BlockWeights = tuple[np.ndarray, ...]  # numbers of weights per task, their indices, their values
+
 _TASKS_AT_A_TIME = LANES  # per block: few enough to divide among threads
+WORTH_SHARING = 5e8  # multiply-adds of a pass, above which a cluster is quicker than one process
 
 
 class Tasks(NamedTuple):
@@ -116,45 +120,180 @@ def solve(
     >>> weights.toarray().round(1)  # feature 0 is what sets the positives apart
     array([[ 1.8, -0.5, -0.5]], dtype=float32)
     """
-    examples = _examples(X)
+    n_weights = X.shape[1] + 1
     indptr, rows = _fixed(tasks.indptr, np.int64), _fixed(tasks.rows, np.int32)
     if len(rows) and not 0 <= rows.min() <= rows.max() < X.shape[0]:
         raise InputError(f"a task names an example that X, of {X.shape[0]} rows, does not have")
-    against_all = tasks.positive is None
-    positive = _fixed([] if tasks.positive is None else tasks.positive, np.bool_)
-    all_rows = _fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
-    settings = Settings(float(C), float(tolerance), passes, float(prune), seed)
-    logistic = True if loss == "logistic" else None
-    in_lanes = against_all and logistic is None
-    # Labels of similar frequency need about as many passes: lanes of a block are done together.
-    by_size = _fixed(np.argsort(-np.diff(indptr), kind="stable"), np.int64)
+    done = kept_blocks_of(blocks, len(tasks), n_weights, progress)
+    rest = [start for start in block_starts(len(tasks)) if start not in done]
 
-    def block(start: int, stop: int, scratch: Any) -> tuple[np.ndarray, ...]:
-        kept = None if blocks is None else blocks.take(start)
-        parts: tuple[np.ndarray, ...]
-        if kept is not None:
-            parts = _checked(kept, stop - start, X.shape[1] + 1)
-        else:
-            parts = (
-                solve_lanes(examples, indptr, rows, by_size, start, stop, settings, scratch)
-                if in_lanes
-                else solve_block(
-                    *(examples, indptr, rows, positive, all_rows, start, stop),
-                    *(settings, logistic, scratch),
-                )
-            )
-            if blocks is not None:
-                blocks.put(start, parts)
+    def keep(start: int, parts: BlockWeights) -> None:
+        done[start] = parts
+        if blocks is not None:
+            blocks.put(start, parts)
         if progress is not None:
-            progress(stop - start)
-        return parts
+            progress(min(_TASKS_AT_A_TIME, len(tasks) - start))
 
-    longest = X.shape[0] if against_all else int(np.diff(indptr).max(initial=0))
-    fresh = LaneScratch.fresh if in_lanes else Scratch.fresh
-    weights = _over_tasks(block, len(tasks), X.shape[1] + 1, lambda size: fresh(size, longest))
+    def keep_all(_: int, found: Mapping[int, BlockWeights]) -> None:
+        for start, parts in found.items():
+            keep(start, parts)
+
+    problem: dict[str, Any] = {
+        "X": X,
+        "indptr": indptr,
+        "rows": rows,
+        "positive": tasks.positive,
+        "loss": loss,
+        "settings": Settings(float(C), float(tolerance), passes, float(prune), seed),
+    }
+    n_shards = min(current().shards, len(rest)) if _work(X, tasks) >= WORTH_SHARING else 1
+    if n_shards > 1:
+        current().map(
+            solve_blocks,
+            # Blocks are in the order of their size, so that every shard has large and small ones.
+            [rest[number::n_shards] for number in range(n_shards)],
+            shared=problem,
+            on_result=keep_all,
+        )
+    else:
+        solve_blocks(rest, **problem, on_block=keep)
     if blocks is not None:
         blocks.close()
-    return weights[np.argsort(by_size)] if in_lanes else weights
+    weights = _joined(done, len(tasks), n_weights)
+    in_lanes = tasks.positive is None and loss == "squared_hinge"
+    return weights[np.argsort(_by_size(indptr))] if in_lanes else weights
+
+
+def block_starts(n_tasks: int) -> range:
+    """Return the first task of each block of tasks, in the order in which they are solved."""
+    return range(0, n_tasks, _TASKS_AT_A_TIME)
+
+
+def kept_blocks_of(
+    blocks: Blocks | None,
+    n_tasks: int,
+    n_weights: int,
+    progress: Callable[[int], None] | None = None,
+) -> dict[int, BlockWeights]:
+    """Return the blocks that an earlier run has kept, by their first task."""
+    found: dict[int, BlockWeights] = {}
+    if blocks is None:
+        return found
+    for start in block_starts(n_tasks):
+        kept = blocks.take(start)
+        if kept is not None:
+            size = min(_TASKS_AT_A_TIME, n_tasks - start)
+            found[start] = _checked(kept, size, n_weights)
+            if progress is not None:
+                progress(size)
+    return found
+
+
+def solve_blocks(
+    starts: Sequence[int],
+    *,
+    X: csr_matrix,
+    indptr: np.ndarray,
+    rows: np.ndarray,
+    positive: np.ndarray | None,
+    loss: Loss,
+    settings: Settings,
+    on_block: Callable[[int, BlockWeights], None] = lambda *_: None,
+) -> dict[int, BlockWeights]:
+    """Solve some blocks of tasks on all cores: a task of an engine.
+
+    Parameters
+    ----------
+    starts : sequence of int
+        Which blocks: the first task of each.
+    X, indptr, rows, positive
+        As of `solve` and `Tasks`.
+    loss : {"squared_hinge", "logistic"}
+    settings : Settings
+    on_block : callable, optional
+        Called from any thread with the first task of a block and its weights.
+
+    Returns
+    -------
+    dict
+        The counts, indices and values of the weights of each block, by its first task.
+    """
+    examples, n_tasks = _examples(X), len(indptr) - 1
+    indptr, rows = _fixed(indptr, np.int64), _fixed(rows, np.int32)
+    against_all = positive is None
+    of_rows = _fixed([] if positive is None else positive, np.bool_)
+    all_rows = _fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
+    logistic = True if loss == "logistic" else None
+    in_lanes = against_all and logistic is None
+    by_size = _by_size(indptr)
+    longest = X.shape[0] if against_all else int(np.diff(indptr).max(initial=0))
+    fresh = LaneScratch.fresh if in_lanes else Scratch.fresh
+    own = threading.local()
+    done: dict[int, BlockWeights] = {}
+
+    def work(first: int, last: int) -> None:
+        if not hasattr(own, "scratch"):
+            own.scratch = fresh(X.shape[1] + 1, longest)
+        for start in starts[first:last]:
+            stop = min(start + _TASKS_AT_A_TIME, n_tasks)
+            parts = (
+                solve_lanes(examples, indptr, rows, by_size, start, stop, settings, own.scratch)
+                if in_lanes
+                else solve_block(
+                    *(examples, indptr, rows, of_rows, all_rows, start, stop),
+                    *(settings, logistic, own.scratch),
+                )
+            )
+            done[start] = parts
+            on_block(start, parts)
+
+    parallel_blocks(len(starts), work, block=1)
+    return done
+
+
+def keep_whole(blocks: Blocks | None, weights: csr_matrix) -> None:
+    """Keep weights that `solve` has returned for tasks with their own negatives."""
+    if blocks is None:
+        return
+    ends = weights.indptr
+    for start in block_starts(weights.shape[0]):
+        stop = min(start + _TASKS_AT_A_TIME, weights.shape[0])
+        part = slice(ends[start], ends[stop])
+        counts = np.diff(ends[start : stop + 1]).astype(np.int64)
+        blocks.put(start, (counts, weights.indices[part].astype(np.int32), weights.data[part]))
+    blocks.close()
+
+
+def kept_whole(blocks: Blocks | None, n_tasks: int, n_weights: int) -> csr_matrix | None:
+    """Return the weights that `keep_whole` or `solve` has kept, if those of all tasks are."""
+    done = kept_blocks_of(blocks, n_tasks, n_weights)
+    return _joined(done, n_tasks, n_weights) if len(done) == len(block_starts(n_tasks)) else None
+
+
+def _joined(done: Mapping[int, BlockWeights], n_tasks: int, n_weights: int) -> csr_matrix:
+    """Return the weights of all blocks as one matrix, in the order in which they are solved."""
+    parts = [done[start] for start in sorted(done)]
+    none = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    counts, indices, data = (np.concatenate(part) for part in zip(none, *parts, strict=True))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    weights = csr_matrix((data, indices, indptr), shape=(n_tasks, n_weights), copy=False)
+    weights.sort_indices()
+    return weights
+
+
+def _by_size(indptr: np.ndarray) -> np.ndarray:
+    """Return the tasks by their number of examples, largest first.
+
+    Labels of similar frequency need about as many passes: lanes of a block are done together.
+    """
+    return _fixed(np.argsort(-np.diff(indptr), kind="stable"), np.int64)
+
+
+def _work(X: csr_matrix, tasks: Tasks) -> float:
+    """Return the multiply-adds of a pass over the examples of all tasks."""
+    if tasks.positive is None:
+        return float(len(tasks) * X.nnz)
+    return float(len(tasks.rows) * X.nnz / max(1, X.shape[0]))
 
 
 def _examples(X: csr_matrix) -> Examples:
@@ -185,28 +324,3 @@ def _checked(block: tuple[np.ndarray, ...], n_tasks: int, n_weights: int) -> tup
     raise CheckpointError(
         "the checkpoint holds weights of another size than this run; remove it to start anew"
     )
-
-
-def _over_tasks(
-    block: Callable[[int, int, Any], tuple[np.ndarray, ...]],
-    n_tasks: int,
-    n_weights: int,
-    fresh: Callable[[int], Scratch | LaneScratch],
-) -> csr_matrix:
-    """Solve blocks of tasks on all cores and concatenate their weights in order."""
-    own = threading.local()
-
-    def work(start: int, stop: int) -> None:
-        if not hasattr(own, "scratch"):
-            own.scratch = fresh(n_weights)
-        done[start] = block(start, stop, own.scratch)
-
-    done: dict[int, tuple[np.ndarray, ...]] = {}
-    parallel_blocks(n_tasks, work, block=_TASKS_AT_A_TIME)
-    parts = [done[start] for start in sorted(done)]
-    none = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-    counts, indices, data = (np.concatenate(part) for part in zip(none, *parts, strict=True))
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    weights = csr_matrix((data, indices, indptr), shape=(n_tasks, n_weights), copy=False)
-    weights.sort_indices()
-    return weights

@@ -7,19 +7,21 @@ examples that reach the parent, which reach the child?
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.compiled import loop
-from labelspace.classifiers.dual_descent import Loss, Tasks, solve
+from labelspace.classifiers.dual_descent import Loss, Tasks, keep_whole, kept_whole, solve
 from labelspace.classifiers.tree_weights import HINGE_SLOPE
+from labelspace.engine import current
 from labelspace.labels.tree import LabelTree
 
 if TYPE_CHECKING:
     from labelspace.runs.checkpoint_files import Blocks
 
+SEED_STEP = 1_000_003  # between the seeds of two ranges of nodes
 _MAX_LOG_ODDS = 30.0  # of an edge that all examples take
 CELLS_AT_A_TIME = 1 << 25  # training examples of the edges that are solved together, 5 bytes each
 
@@ -99,17 +101,81 @@ def solve_edges(
     -------
     csr_matrix of shape (len(nodes), n_features + 1)
     """
-    parts, counts = [], np.diff(reach.indptr)
-    for number, (start, stop) in enumerate(_blocks(counts[tree.parent[nodes]])):
-        tasks = edge_tasks(reach, tree, nodes[start:stop])
-        found = solve(
-            *(X, tasks),
-            loss=loss, C=C, prune=prune, seed=seed + 1_000_003 * number,
-            progress=progress, blocks=blocks(number),
-        )  # fmt: skip
-        parts.append(found)
+    counts = np.diff(reach.indptr)
+    ranges = list(_blocks(counts[tree.parent[nodes]]))
+    settings: dict[str, Any] = {"loss": loss, "C": C, "prune": prune}
+    if len(ranges) > 1 and current().shards > 1:
+        kept = [blocks(number) for number in range(len(ranges))]
+        parts = _solve_elsewhere(X, reach, tree, nodes, ranges, kept, progress, seed, settings)
+    else:
+        parts = [
+            solve(
+                *(X, edge_tasks(reach, tree, nodes[start:stop])),
+                **settings,
+                seed=seed + SEED_STEP * number,
+                progress=progress,
+                blocks=blocks(number),
+            )
+            for number, (start, stop) in enumerate(ranges)
+        ]
     weights = csr_matrix(vstack(parts, "csr"))
     return weights + _certain(counts, tree, nodes, weights.shape[1], loss)
+
+
+def _solve_elsewhere(
+    X: csr_matrix,
+    reach: csr_matrix,
+    tree: LabelTree,
+    nodes: np.ndarray,
+    ranges: list[tuple[int, int]],
+    kept: list[Blocks | None],
+    progress: Callable[[int], None] | None,
+    seed: int,
+    settings: dict[str, Any],
+) -> list[csr_matrix]:
+    """Return the weights of ranges of nodes, each range a task of the engine.
+
+    The arrays of all ranges are sent to the nodes of a cluster once.
+    """
+    sizes = [stop - start for start, stop in ranges]
+    found = {
+        number: kept_part
+        for number, size in enumerate(sizes)
+        if (kept_part := kept_whole(kept[number], size, X.shape[1] + 1)) is not None
+    }
+
+    def keep(place: int, weights: csr_matrix) -> None:
+        number = missing[place][0]
+        found[number] = weights
+        keep_whole(kept[number], weights)
+        if progress is not None:
+            progress(sizes[number])
+
+    if progress is not None:
+        progress(sum(sizes[number] for number in found))
+    missing = [(number, *bounds) for number, bounds in enumerate(ranges) if number not in found]
+    current().map(
+        _solve_range,
+        missing,
+        shared={"X": X, "reach": reach, "tree": tree, "nodes": nodes, "seed": seed, **settings},
+        on_result=keep,
+    )
+    return [found[number] for number in range(len(ranges))]
+
+
+def _solve_range(
+    task: tuple[int, int, int],
+    *,
+    X: csr_matrix,
+    reach: csr_matrix,
+    tree: LabelTree,
+    nodes: np.ndarray,
+    seed: int,
+    **settings: Any,
+) -> csr_matrix:
+    number, start, stop = task
+    tasks = edge_tasks(reach, tree, nodes[start:stop])
+    return solve(X, tasks, **settings, seed=seed + SEED_STEP * number)
 
 
 def reached(Y: csr_matrix, tree: LabelTree, of: np.ndarray | None = None) -> csr_matrix:

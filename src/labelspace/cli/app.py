@@ -24,6 +24,7 @@ from labelspace.cli import (
     reproduce,
     serve,
     train,
+    tune,
     update,
 )
 
@@ -64,6 +65,7 @@ app.command("labels")(labels.labels)
 app.command("serve")(serve.serve)
 # `--json FILE` leaves the file as an argument, which `compare` handles.
 app.command("compare", context_settings={"allow_extra_args": True})(compare.compare)
+app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)
 app.command("map")(map.map_labels)
 app.add_typer(plot.app, name="plot")

@@ -85,6 +85,8 @@ def compare(
     restart: Annotated[
         bool, typer.Option("--restart", help="Delete a comparison that was stopped.")
     ] = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
 ) -> None:
     """Compare methods and other packages on a data set.
 
@@ -96,6 +98,9 @@ def compare(
     If the report is written to a file, finished runs are kept when the comparison is stopped;
     repeat the command with --resume for the rest.
 
+    --engine ray runs methods and seeds on the nodes of a Ray cluster, one run at a time per node;
+    times are those of the nodes, so use nodes of one kind.
+
     Example: labelspace compare --train train.txt --test test.txt --methods knn --peers omikuji
 
     Example: labelspace compare --train data/ --methods fusion,fusion:no-labels
@@ -104,6 +109,7 @@ def compare(
     from labelspace.comparison.finished_runs import check_state, state_file
     from labelspace.comparison.report import check_report_file, write_report
     from labelspace.data import read_split
+    from labelspace.engine import engine_of
 
     out, printed = _report_file(out, as_json, context.args)
     if propensity_from not in ("train", "test"):
@@ -130,7 +136,7 @@ def compare(
                 f"there is no unfinished comparison in {kept}: starting from the beginning"
             )
     done: list[dict[str, Any]] = []
-    with termination_as_interrupt():
+    with termination_as_interrupt(), engine_of(engine, address):
         try:
             train_data, test_data = read_split(
                 train, test, columns=columns.over(), label_texts=texts

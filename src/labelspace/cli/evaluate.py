@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from labelspace.cli import options
-from labelspace.cli.output import print_json, print_table, progress_bar
+from labelspace.cli.output import print_json, print_message, print_table, progress_bar
+from labelspace.cli.signals import termination_as_interrupt
 from labelspace.errors import ParameterError
 
 
@@ -32,6 +33,11 @@ def evaluate(
     levels: Annotated[
         bool, typer.Option("--levels", help="Also report each level of the taxonomy.")
     ] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Also write the figures to the model's card.")
+    ] = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a model on test data.
@@ -45,20 +51,28 @@ def evaluate(
     --levels adds, for every level: precision, recall, F1 and accuracy of the predicted labels, the
     same for labels with at most 25 training examples, and figures of examples without a label (NA).
 
+    --save adds the figures, with the name of the file and the date, to those that `labelspace info`
+    and the page of `labelspace serve` show.
+
     The columns of a table default to those of the training data, which the model has saved. A
     warning reports the share of labels that are not in the model.
+
+    --engine ray ranks labels on the nodes of a Ray cluster; the figures are the same.
 
     Example: labelspace evaluate model/ test.jsonl.gz --json
 
     Example: labelspace evaluate model/ test.parquet --levels
+
+    Example: labelspace evaluate model/ test.parquet --save
     """
+    from labelspace.engine import engine_of
     from labelspace.model.tagger import load
 
     ks = _cut_offs(cutoffs if k is None else k)
     constants = options.propensity_constants(propensity)
     chosen = None if threshold is None else options.threshold(threshold)
     tagger = load(model)
-    with progress_bar():
+    with termination_as_interrupt(), engine_of(engine, address), progress_bar():
         found = tagger.evaluate(
             data,
             ks=ks,
@@ -67,7 +81,10 @@ def evaluate(
             propensity=constants,
             propensity_from=propensity_from,  # type: ignore[arg-type]  # checked by evaluate
             columns=columns.over(tagger.columns_for(data)),
+            save_to=model if save else None,
         )
+    if save:
+        print_message(f"the figures were saved to {model}")
     if as_json:
         print_json(found)
         return

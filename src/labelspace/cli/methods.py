@@ -22,6 +22,9 @@ def methods(
         str | None,
         typer.Option(metavar="NAME", help="Show the values of a preset, and where they are from."),
     ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Show the values that `labelspace tune` tries.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, or the parameters of one.
@@ -29,6 +32,8 @@ def methods(
     The list shows which extra a method needs, and whether `labelspace update`, `explain` and `map`
     work on its models. Of a method's parameters, those that users set are shown; `--all` adds those
     that its paper defines and those that rarely pay to change.
+
+    `--search` shows what `labelspace tune` draws parameters from.
 
     A preset sets all parameters at once, for instance to those of the method's paper.
 
@@ -45,8 +50,18 @@ def methods(
         print_json(known) if as_json else _print_list(known)
         return
     parameters = _parameters(name)
+    if search:
+        parameters = [p for p in parameters if p["search"] is not None]
     if as_json:
         print_json(parameters)
+        return
+    if search:
+        rows = [(p["name"], written(p["default"]), p["search"], p["help"]) for p in parameters]
+        print_table(
+            ("parameter", "default", "values to search", "what it does"),
+            rows,
+            f"{name}: what labelspace tune searches",
+        )
         return
     title = f"{name}: {method_class(name).summary}"
     for group, meaning in GROUPS.items():
@@ -134,6 +149,7 @@ def _parameters(name: str) -> list[dict[str, Any]]:
             "default": declared.default,
             "allowed": declared.describe(),
             "help": declared.sentence(),
+            "search": None if declared.search is None else declared.search.describe(),
         }
         for parameter, declared in method_class(name).parameters.items()
     ]

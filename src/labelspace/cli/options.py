@@ -107,6 +107,18 @@ Language = Annotated[
     str | None,
     typer.Option("--language", metavar="CODE", help="Language of the labels' names, e.g. en."),
 ]
+Engine = Annotated[
+    str,
+    typer.Option("--engine", help="Where independent tasks run: local (this machine) or ray."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDRESS",
+        help="Ray cluster: auto (that of this machine) or HOST:PORT. Default: one is started.",
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="Model directory, as written by `train --out`.")]
 Top = Annotated[
     int, typer.Option("--top", "-k", min=1, help="Number of labels per example that are used.")
@@ -131,27 +143,34 @@ class ColumnOptions:
         return replace(known or Columns(), **self.given)
 
 
-def _column(flag: str, help: str, metavar: str) -> Any:
-    return Annotated[str | None, typer.Option(flag, help=help, metavar=metavar)]
-
-
-# Field of Columns -> its option. Those of several names take them separated by commas.
-_COLUMNS = {
-    "text": _column("--text-columns", "Text columns of a table, e.g. title,body.", "NAMES"),
-    "labels": _column("--label-columns", "Label columns, e.g. labels or brand.", "NAMES"),
-    "path": _column(
-        "--path-columns", "Columns of a category path, top level first, e.g. L0,L1,L2.", "NAMES"
+# Field of Columns -> its option, help and metavar. Those of several names take them separated by
+# commas.
+_COLUMN_OPTIONS = {
+    "text": ("--text-columns", "Text columns of a table, e.g. title,body.", "NAMES"),
+    "labels": ("--label-columns", "Label columns, e.g. labels or brand.", "NAMES"),
+    "path": (
+        "--path-columns",
+        "Columns of a category path, top level first, e.g. L0,L1,L2.",
+        "NAMES",
     ),
-    "numbers": _column("--number-columns", "Numeric columns to use as features.", "NAMES"),
-    "id": _column("--id-column", "Column with the id of an example.", "NAME"),
-    "label_separator": _column(
-        "--label-separator", "Separator of labels within a cell, e.g. ';'.", "TEXT"
+    "numbers": ("--number-columns", "Numeric columns to use as features.", "NAMES"),
+    "id": ("--id-column", "Column with the id of an example.", "NAME"),
+    "label_separator": (
+        "--label-separator",
+        "Separator of labels within a cell, e.g. ';'.",
+        "TEXT",
     ),
-    "path_separator": _column(
-        "--path-separator", "Separator of levels within a path cell, e.g. '>'.", "TEXT"
+    "path_separator": (
+        "--path-separator",
+        "Separator of levels within a path cell, e.g. '>'.",
+        "TEXT",
     ),
-    "delimiter": _column("--delimiter", "Separator of the cells of a CSV row.", "CHARACTER"),
-    "encoding": _column("--encoding", "Encoding of a text file, e.g. cp1252.", "NAME"),
+    "delimiter": ("--delimiter", "Separator of the cells of a CSV row.", "CHARACTER"),
+    "encoding": ("--encoding", "Encoding of a text file, e.g. cp1252.", "NAME"),
+}
+_COLUMNS: dict[str, Any] = {
+    field: Annotated[str | None, typer.Option(flag, help=help, metavar=metavar)]
+    for field, (flag, help, metavar) in _COLUMN_OPTIONS.items()
 }
 _SEVERAL = ("text", "labels", "path", "numbers")
 # Shorter names of these options, which `--help` does not show.
@@ -199,6 +218,14 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
     wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
     return wrapped
+
+
+def column_arguments(columns: ColumnOptions) -> list[str]:
+    """Return the options on columns as they would be given on the command line."""
+    words: list[str] = []
+    for field, value in columns.given.items():
+        words += [_COLUMN_OPTIONS[field][0], ",".join(value) if field in _SEVERAL else value]
+    return words
 
 
 def settings(pairs: Sequence[str] | None) -> dict[str, str]:
@@ -250,7 +277,7 @@ def propensity_constants(text: str) -> tuple[float, float]:
     return a, b
 
 
-def seconds(budget: str) -> float:
+def seconds(budget: str, option: str = "--budget") -> float:
     """Return the seconds of a time such as 90s, 10m, 2h, or a plain number."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     text = budget.strip().lower()
@@ -260,5 +287,5 @@ def seconds(budget: str) -> float:
     except ValueError:
         found = -1.0
     if not 0.0 < found < float("inf"):
-        raise ParameterError(f"--budget {budget}: expected a time such as 90s, 10m or 2h")
+        raise ParameterError(f"{option} {budget}: expected a time such as 90s, 10m or 2h")
     return found

@@ -20,17 +20,23 @@ def plan(
     set_: options.Settings = None,
     features: options.Features = None,
     labels: options.Labels = None,
+    time: Annotated[
+        bool, typer.Option(help="Estimate the seconds of training, by fits to 1,000 examples.")
+    ] = True,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what `train` would do: the parameters it would use, and the memory at its peak.
+    """Show what `train` would do: its parameters, the memory at its peak, and how long it takes.
 
-    Parameters that are "auto" are shown with the value that `train` would choose for these data.
+    Parameters that are "auto" are shown with the value that `train` would choose for these data. If
+    the training does not fit into memory, the exit code is 1, and parameters that would make it fit
+    are named.
 
     Example: labelspace plan train.txt --method glas
     """
     from labelspace._core.machine import available_bytes, in_words
     from labelspace.methods.registry import method_class
-    from labelspace.model.training import plan_training
+    from labelspace.model.memory import in_settings
+    from labelspace.model.plan import plan_training
 
     given = method_class(method).parse_parameters(options.settings(set_))
     planned = plan_training(
@@ -39,9 +45,11 @@ def plan(
         features=features,
         labels=options.label_texts(labels, None, None),
         columns=columns.over(),
+        measure=time,
         **given,
     )
     parts, total, free = planned.memory, sum(planned.memory.values()), available_bytes()
+    seconds = {phase: round(taken, 2) for phase, taken in planned.seconds.items()}
     if as_json:
         print_json(
             {
@@ -49,18 +57,24 @@ def plan(
                 "bytes": parts,
                 "total": total,
                 "available": free,
-                "fits": total <= free,
+                "fits": planned.fits,
+                "fitting": planned.fitting,
+                "seconds": seconds,
             }
         )
-        return
+        raise typer.Exit(int(not planned.fits))
     chosen = [row for item in planned.chosen.items() for row in _rows(*item)]
     if chosen:
         print_table(("parameter", "value for these data"), chosen, f"{method} on {data}")
     rows = [(purpose, in_words(size)) for purpose, size in parts.items()]
     print_table(("for", "bytes"), [*rows, ("in all", in_words(total))], f"{method} on {data}")
-    print_message(
-        f"{in_words(free)} is available: {'it fits' if total <= free else 'it does NOT fit'}"
-    )
+    if planned.fits:
+        phases = [(phase, f"{taken:.1f}") for phase, taken in seconds.items()]
+        print_table(("phase", "seconds"), phases, f"{method} on {data}")
+        print_message(f"{in_words(free)} is available: it fits")
+        return
+    print_message(f"{in_words(free)} is available: it does NOT fit; {in_settings(planned.fitting)}")
+    raise typer.Exit(1)
 
 
 def _rows(name: str, value: Any) -> list[tuple[str, str]]:

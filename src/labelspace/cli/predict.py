@@ -10,6 +10,7 @@ import typer
 
 from labelspace.cli import options
 from labelspace.cli.output import print_message, print_threshold, progress_bar
+from labelspace.cli.signals import termination_as_interrupt
 from labelspace.errors import ParameterError
 
 
@@ -61,6 +62,8 @@ def predict(
     ancestors: options.Ancestors = False,
     language: options.Language = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples in memory at a time.")] = 1024,
+    engine: options.Engine = "local",
+    address: options.Address = None,
 ) -> None:
     """Predict labels for new data, in constant memory.
 
@@ -84,6 +87,9 @@ def predict(
     --likeliest-path writes one path per example, chosen as in `evaluate --levels`, and the
     likeliest label of every other kind.
 
+    --engine ray predicts on the nodes of a Ray cluster; the file is the same. After a crash or
+    Ctrl-C, repeat the command: batches that are done, kept beside --out, are not predicted again.
+
     Example: labelspace predict model/ new.jsonl --top 5 --out tags.jsonl
 
     Example: labelspace predict model/ new.csv --likeliest-path --out tags.csv
@@ -92,6 +98,7 @@ def predict(
 
     Example: labelspace predict model/ new.jsonl --threshold auto --valid valid.jsonl
     """
+    from labelspace.engine import engine_of
     from labelspace.model.prediction import checked_format
     from labelspace.model.tagger import load
 
@@ -103,7 +110,12 @@ def predict(
             valid, threshold_for or "micro-f1", columns=columns.over(tagger.columns_for(valid))
         )
         print_threshold(found.metadata())
-    with progress_bar(bars=out is not None or not sys.stdout.isatty()) as progress:
+    bars = out is not None or not sys.stdout.isatty()
+    with (
+        termination_as_interrupt(),
+        engine_of(engine, address),
+        progress_bar(bars=bars) as progress,
+    ):
         task = progress.add_task("predicting", total=None)
         done = tagger.predict_file(
             data,

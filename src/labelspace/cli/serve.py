@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from labelspace.cli import options
 from labelspace.cli.output import print_message
+from labelspace.cli.signals import termination_as_interrupt
 from labelspace.errors import MissingExtraError, ParameterError
 
 
@@ -56,16 +59,24 @@ def serve(
         ),
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
 ) -> None:
     """Serve models over HTTP: an API, Annif's API, and a page.
 
     Requests that arrive together are computed together. The server listens on this machine only,
     unless --host and --token-file are given. SIGTERM ends it when all requests are answered.
 
+    --engine ray serves by --workers replicas on a Ray cluster, all nodes of which must be able to
+    read the model directories.
+
     Example: labelspace serve model/
 
     Example: labelspace serve shop=models/2026-11 --watch --host 0.0.0.0 --token-file tokens.txt
     """
+    from labelspace.engine import engine_of
+    from labelspace.engine.ray import RayEngine
+
     try:
         import labelspace.serve.app  # noqa: F401
         from labelspace.serve.run import check_exposure, run_server
@@ -93,7 +104,7 @@ def serve(
         token_file=None if token_file is None else str(token_file),
         origins=tuple(cors_origin or ()),
         hosts=answered_hosts(host, token_file, allowed_host or ()),
-        several=workers > 1,
+        several=workers > 1 and engine == "local",
     )
 
     def ready(address: str) -> None:
@@ -101,4 +112,13 @@ def serve(
         if open_:
             typer.launch(address)
 
-    run_server(settings, host, port, workers=workers, on_ready=ready)
+    if engine == "local":
+        with engine_of(engine, address):  # it refuses an address
+            run_server(settings, host, port, workers=workers, on_ready=ready)
+        return
+    from labelspace.serve.ray_app import run_on_ray
+
+    with termination_as_interrupt(), engine_of(engine, address) as cluster:
+        assert isinstance(cluster, RayEngine)
+        with suppress(KeyboardInterrupt):
+            run_on_ray(cluster, settings, host, port, replicas=workers, on_ready=ready)

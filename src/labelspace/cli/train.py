@@ -54,12 +54,17 @@ def train(
             "--history", help="Save P@k and nDCG@k of each epoch with the model, for plot history."
         ),
     ] = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model and save it.
 
     Ctrl-C, SIGTERM and SIGHUP leave a checkpoint beside the model; repeat the command with --resume
     to continue from it. The columns of a table that are given here are saved with the model.
+
+    --engine ray fits members of fusion, and labels of linear classifiers and trees, on a Ray
+    cluster; the model is the same.
 
     Example: labelspace train train.jsonl.gz --out model/
 
@@ -68,6 +73,7 @@ def train(
     Example: labelspace train train.jsonl.gz --method knn --set neighbours=10 --out model/
     """
     from labelspace._core.machine import in_words
+    from labelspace.engine import engine_of
     from labelspace.methods.registry import method_class
     from labelspace.model import training
     from labelspace.model.store import check_target, size_in_bytes
@@ -91,7 +97,7 @@ def train(
     ):
         checkpoint = Checkpoint(unfinished, minutes=checkpoint_minutes, resume=resume)
         try:
-            with progress_bar() as progress:
+            with engine_of(engine, address), progress_bar() as progress:
                 model = training.train(
                     data,
                     method=method,

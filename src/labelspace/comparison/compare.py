@@ -17,7 +17,8 @@ from labelspace._core.machine import total_bytes
 from labelspace._core.sparse import as_csr, checked_labels, pack_csr
 from labelspace._core.threads import cores
 from labelspace._version import __version__
-from labelspace.comparison.finished_runs import data_digest, finished_runs
+from labelspace.comparison.elsewhere import run_elsewhere
+from labelspace.comparison.finished_runs import FinishedRuns, data_digest, finished_runs
 from labelspace.comparison.peers import check_peer_name
 from labelspace.comparison.runs import run
 from labelspace.comparison.scratch import scratch_folder
@@ -25,6 +26,7 @@ from labelspace.comparison.significance import hits_of_text, significance
 from labelspace.data.dataset import Dataset
 from labelspace.data.stats import statistics
 from labelspace.data.taxonomy import joined
+from labelspace.engine import Engine, current
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.features.name_matcher import NameMatcher
 from labelspace.features.pipeline import FeaturePipeline, TextFeatures, pipeline_for
@@ -153,6 +155,8 @@ def compare(
 ) -> dict[str, Any]:
     """Train and test each system in its own process and return a report.
 
+    On a cluster (`labelspace.engine.use`) each run has a node for itself.
+
     Parameters
     ----------
     train, test : Dataset
@@ -237,12 +241,18 @@ def compare(
     ):
         files = DataFiles(scratch, train, test)
         hits: dict[int, list[str]] = {}
+        engine = current()
+        failed: dict[tuple[int, int], Exception] = {}
+        if engine.shards > 1:
+            failed = _run_by(engine, files, entrants, repeat, settings, finished, on_start)
         for place, entrant in enumerate(entrants):
             runs: list[dict[str, Any]] = []
             try:
                 for seed in range(repeat):
                     wanted = {**asdict(entrant), "seed": seed}
                     figures = finished.find(wanted)
+                    if (place, seed) in failed:
+                        raise failed[place, seed]
                     if figures is None:
                         on_start(entrant.name, seed)
                         figures = run(files.job(entrant, seed, settings), scratch)
@@ -263,6 +273,40 @@ def compare(
         n_true = np.diff(checked_labels(test.labels, len(test)).indptr)
         report["significance"] = significance(hits, [each.name for each in entrants], n_true)
     return report
+
+
+def _run_by(
+    engine: Engine,
+    files: DataFiles,
+    entrants: Sequence[Entrant],
+    repeat: int,
+    settings: Mapping[str, Any],
+    finished: FinishedRuns,
+    on_start: Callable[[str, int], None],
+) -> dict[tuple[int, int], Exception]:
+    """Run all that is not finished by an engine; return the errors by system and seed."""
+    failed: dict[tuple[int, int], Exception] = {}
+    places, jobs = [], []
+    for place, entrant in enumerate(entrants):
+        for seed in range(repeat):
+            if finished.find({**asdict(entrant), "seed": seed}) is None:
+                try:
+                    jobs.append(files.job(entrant, seed, settings))
+                except Exception as error:  # as in `compare`
+                    failed[place, seed] = error
+                    continue
+                places.append((place, seed))
+                on_start(entrant.name, seed)
+
+    def keep(number: int, figures: dict[str, Any]) -> None:
+        place, seed = places[number]
+        if "error" in figures:
+            failed[place, seed] = LabelspaceError(figures["error"])
+        else:
+            finished.add({**asdict(entrants[place]), "seed": seed}, figures)
+
+    run_elsewhere(engine, jobs, keep)
+    return failed
 
 
 def data_set_name(train: Path) -> str:

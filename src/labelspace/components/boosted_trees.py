@@ -158,6 +158,9 @@ class BoostedTrees:
         return cls(**own)
 
 
+NO_TREES = BoostedTrees._of([], 0.0)
+
+
 @loop_part
 def log_odds_of(sample, trees):  # type: ignore[no-untyped-def]
     """Return the log odds of one sample."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import as_csr, left_columns
+from labelspace._core.sparse import as_csr, counts_of, left_columns
 from labelspace.data.dataset import Features
 from labelspace.features.name_codes import COLUMNS
 
@@ -113,7 +113,7 @@ class Shape:
         if isinstance(X, np.ndarray):
             counts = np.count_nonzero(X, axis=0)
         elif X.shape[1] <= X.nnz:
-            counts = np.bincount(X.indices, minlength=X.shape[1])
+            counts = counts_of(X.indices, X.shape[1])
         else:  # a file may claim any number of features
             counts = np.unique(X.indices, return_counts=True)[1]
         labels = np.minimum(np.diff(Y.indptr), MAX_PAIRED).astype(np.int64)

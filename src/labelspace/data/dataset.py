@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.data.label_texts import LabelTexts
+from labelspace.data.streamed_texts import taken
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import DataError
 
@@ -28,7 +30,7 @@ class Dataset:
     features : csr_matrix or ndarray of shape (n_examples, n_features), optional
         float32; None where the examples are text only.
     texts : sequence of str, optional
-        One text per example.
+        One text per example; `StreamedTexts` where they are left in their file.
     label_names : sequence of str, optional
         One name per label; None where the file has numbers only.
     ids : sequence of str or int, optional
@@ -136,14 +138,17 @@ class Dataset:
             self,
             labels=self.labels[rows],
             features=None if self.features is None else self.features[rows],
-            texts=None if self.texts is None else [self.texts[i] for i in rows],
+            texts=None if self.texts is None else taken(self.texts, rows),
             ids=None if self.ids is None else [self.ids[i] for i in rows],
         )
 
     def batches(self, size: int) -> Iterator[Dataset]:
         """Yield the examples in order, `size` at a time."""
+        texts = None if self.texts is None else iter(self.texts)
+        without = replace(self, texts=None)
         for start in range(0, len(self), size):
-            yield self.take(np.arange(start, min(start + size, len(self))))
+            batch = without.take(np.arange(start, min(start + size, len(self))))
+            yield batch if texts is None else replace(batch, texts=list(islice(texts, size)))
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
         """Split at random into (rest, cut); the cut holds about `fraction` of the examples."""

@@ -57,30 +57,39 @@ class Block:
 class Gatherer:
     """Collects examples until `take` returns them as a Dataset."""
 
-    def __init__(self, parser: RowParser, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, parser: RowParser, vocabulary: Vocabulary, most_letters: int | None = None
+    ) -> None:
         self.parser, self.vocabulary = parser, vocabulary
+        self.most_letters = most_letters  # of texts in memory; if there are more, none is kept
         self.edges: dict[tuple[str, str], None] = {}
         self.rows = 0
         self.has_ids = False
         self._start_anew()
 
     def _start_anew(self) -> None:
-        self._ids: list[str | int] = []
+        self._ids: list[str | None] = []
         self._texts: list[str] = []
+        self._letters = 0
         self._labels, self._label_ends = array("i"), array("q", [0])
         self._indices, self._feature_ends = array("i"), array("q", [0])
         self._values = array("f")
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._label_ends) - 1
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Return whether the texts of all rows are in memory."""
+        return self.most_letters is None or self._letters <= self.most_letters
 
     def add(self, line: int, record: dict[str, Any]) -> None:
         """Add one row, given its cells by column name."""
         example = self.parser.example(line, record)
         self.rows += 1
         self.has_ids |= example.id is not None
-        self._ids.append(self.rows if example.id is None else example.id)
-        self._texts.append(example.text)
+        self._ids.append(example.id)
+        self._keep([example.text])
         self._labels.extend(self.vocabulary.ids((*example.labels, *example.path), line))
         self._label_ends.append(len(self._labels))
         if example.path:
@@ -99,12 +108,9 @@ class Gatherer:
             return False
         labels, counts = _distinct(ids[block.codes], block.counts)
         self.has_ids |= any(each is not None for each in block.ids)
-        first = self.rows + 1
-        self._ids += [
-            number if each is None else each for number, each in enumerate(block.ids, first)
-        ]
+        self._ids += block.ids
         self.rows += len(block.ids)
-        self._texts += block.texts
+        self._keep(block.texts)
         self.edges.update(dict.fromkeys(block.edges))
         _append(self._labels, labels)
         _append(self._label_ends, len(self._labels) - len(labels) + np.cumsum(counts))
@@ -112,6 +118,14 @@ class Gatherer:
         _append(self._indices, block.indices)
         _append(self._values, block.values)
         return True
+
+    def _keep(self, texts: list[str]) -> None:
+        if self.most_letters is not None:
+            self._letters += sum(map(len, texts))
+        if self.keeps_texts:
+            self._texts += texts
+        else:
+            self._texts = []
 
     def take(self, *, row_numbers: bool = False) -> Dataset:
         """Return the examples that were added since the last call.
@@ -125,14 +139,18 @@ class Gatherer:
         dataset = Dataset(
             labels=_csr(ones, self._labels, self._label_ends, len(names)),
             features=self._features(),
-            texts=self._texts if self.parser.has_text else None,
+            texts=self._texts if self.parser.has_text and self.keeps_texts else None,
             label_names=names,
-            ids=self._ids if self.has_ids or row_numbers else None,
+            ids=self._numbered_ids() if self.has_ids or row_numbers else None,
             source=str(self.parser.source),
             number_names=self.parser.columns.numbers or None,
         )
         self._start_anew()
         return dataset
+
+    def _numbered_ids(self) -> list[str | int]:
+        first = self.rows - len(self) + 1
+        return [number if each is None else each for number, each in enumerate(self._ids, first)]
 
     def _features(self) -> Features | None:
         values = np.array(self._values, np.float32)

@@ -31,6 +31,7 @@ class ReadOptions:
     n_features: int | None = None
     n_labels: int | None = None
     zero_based: bool | Literal["auto"] = "auto"
+    most_letters: int | None = None
 
     def __post_init__(self) -> None:
         if self.unknown_labels not in UNKNOWN_LABELS:

@@ -37,6 +37,7 @@ def read(
     n_features: int | None = None,
     n_labels: int | None = None,
     zero_based: xc.ZeroBased = "auto",
+    most_letters: int | None = None,
 ) -> Dataset:
     """Read a whole file: JSON lines, CSV, TSV, Parquet, XC text, a matrix pair or svmlight.
 
@@ -74,6 +75,9 @@ def read(
         formats with numbered labels.
     zero_based : bool or "auto", default "auto"
         Whether svmlight counts features from 0. "auto": if there is a feature 0.
+    most_letters : int, optional
+        If the texts of JSON lines, CSV, TSV or Parquet are longer than this in all, they are left
+        in the file, which is read again whenever `texts` is iterated. Default: texts are in memory.
 
     Returns
     -------
@@ -106,6 +110,7 @@ def read(
         n_features=n_features,
         n_labels=n_labels,
         zero_based=zero_based,
+        most_letters=most_letters,
     )
     if not frames.is_path(source):
         return _described(load(source, IN_MEMORY, options), options, None, may_widen=True)

@@ -164,7 +164,7 @@ class RowParser:
                 raise
         return Example(
             id=None if columns.id is None else self.id_cell(record.get(columns.id), line),
-            text=self._text(record, line),
+            text=self.text(record, line),
             labels=labels,
             path=path,
             numbers=[self.number(record.get(name), name, line) for name in columns.numbers],
@@ -192,7 +192,8 @@ class RowParser:
         message = f"{self.columns.id!r} must be text or a whole number, not {_kind(value)}"
         raise self._error(message, line)
 
-    def _text(self, record: dict[str, Any], line: int) -> str:
+    def text(self, record: dict[str, Any], line: int) -> str:
+        """Return the values of the text columns as one text."""
         parts = []
         for column in self.columns.text:
             value = record.get(column)

@@ -7,23 +7,18 @@ error names its task, and no worker stays once `map` has returned.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import re
-import reprlib
 import threading
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-import numpy as np
-from scipy.sparse import csr_matrix
-
 from labelspace._core.threads import cores
 from labelspace.engine.lifetime import end_with_parent
+from labelspace.engine.tasks import in_worker, position, read_only, run_task
 from labelspace.errors import LabelspaceError, ParameterError
 
 Result = TypeVar("Result")
@@ -54,6 +49,11 @@ class LocalEngine:
             raise ParameterError(f"workers={workers}: expected an integer of at least 1 or none")
         self.workers = workers
 
+    @property
+    def shards(self) -> int:
+        """Return 1: work that threads can divide is left to the threads of this process."""
+        return 1
+
     def map(
         self,
         function: Callable[..., Result],
@@ -62,6 +62,7 @@ class LocalEngine:
         shared: Mapping[str, Any] | None = None,
         progress: Callable[[int, int], None] | None = None,
         on_result: Callable[[int, Result], None] | None = None,
+        alone: bool = False,
     ) -> list[Result]:
         """Return ``[function(task, **shared) for task in tasks]``, in that order.
 
@@ -82,6 +83,8 @@ class LocalEngine:
         on_result : callable, optional
             Called with (number of the task, result) as soon as a result is there, in any order,
             in the caller's thread: to keep it in case a later task fails.
+        alone : bool, default False
+            Run the tasks one after another, each with all cores: in this process.
 
         Returns
         -------
@@ -99,10 +102,9 @@ class LocalEngine:
         """
         work, shared = list(tasks), shared or {}
         report, keep = progress or (lambda *_: None), on_result or (lambda *_: None)
-        workers = min(self.workers or cores(), len(work))
-        # The cores are in use already where this is a worker process, ours or another library's.
-        if workers <= 1 or multiprocessing.parent_process() is not None:
-            return _map_here(function, work, _read_only(shared), report, keep)
+        workers = 1 if alone else min(self.workers or cores(), len(work))
+        if workers <= 1 or in_worker():
+            return _map_here(function, work, read_only(shared), report, keep)
         with _pool_in_use:
             return _map_in_workers(function, work, shared, report, keep, workers)
 
@@ -119,7 +121,7 @@ def _map_here(
         try:
             results.append(function(task, **shared))
         except Exception as error:
-            error.add_note(_position(number, len(tasks), task))
+            error.add_note(position(number, len(tasks), task))
             raise
         keep(number, results[-1])
         report(number + 1, len(tasks))
@@ -139,7 +141,7 @@ def _map_in_workers(
 
     results: dict[int, Result] = {}
     calls = (
-        delayed(_call)(function, number, len(tasks), task, shared)
+        delayed(run_task)(function, number, len(tasks), task, shared)
         for number, task in enumerate(tasks)
     )
     begin = {"initializer": _start, "initargs": (os.getpid(), max(1, cores() // workers))}
@@ -182,47 +184,3 @@ def _start(parent: int, n_cores: int) -> None:
     """Prepare a worker."""
     end_with_parent(parent)
     os.environ["LOKY_MAX_CPU_COUNT"] = str(n_cores)  # joblib.cpu_count and cores() read it
-
-
-def _call(
-    function: Callable[..., Result],
-    number: int,
-    n_tasks: int,
-    task: Any,
-    shared: Mapping[str, Any],
-) -> tuple[int, Result]:
-    """Run one task in a worker; its error must survive the way back."""
-    try:
-        return number, function(task, **_read_only(shared))
-    except Exception as error:
-        text = "".join(traceback.format_exception(error))
-        try:
-            pickle.loads(pickle.dumps(error))
-            sent = error
-        except Exception:
-            sent = LabelspaceError(f"{type(error).__name__}: {error}")
-        sent.add_note(_position(number, n_tasks, task))
-        sent.add_note(f"in a worker process:\n{text}")
-        raise sent from None
-
-
-def _position(number: int, n_tasks: int, task: Any) -> str:
-    return f"in task {number + 1} of {n_tasks}: {reprlib.repr(task)}"
-
-
-def _read_only(shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `shared` with plain read-only arrays, alike in this process and in a worker.
-
-    Arrays of the memmap class would make compiled functions compile anew.
-    """
-
-    def lock(value: Any) -> Any:
-        if isinstance(value, csr_matrix):
-            parts = tuple(map(lock, (value.data, value.indices, value.indptr)))
-            return csr_matrix(parts, shape=value.shape, copy=False)
-        if isinstance(value, np.ndarray):
-            value = np.asarray(value).view()
-            value.flags.writeable = False
-        return value
-
-    return {name: lock(value) for name, value in shared.items()}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from labelspace._core.cache import FEATURES, Arrays, cache_folder, cached
 from labelspace._core.sparse import digest
 
-ENTRY_VERSION = 2  # raise it when the same settings come to give other vectors
+ENTRY_VERSION = 3  # raise it when the same settings come to give other vectors
 CACHED_FROM = 2048  # texts; a request, or a batch of `predict`, is not worth a file
 
 

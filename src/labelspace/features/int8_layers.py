@@ -11,11 +11,14 @@ import functools
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from labelspace._core.threads import parallel_blocks
+from labelspace.features.int8_loops import quantise, restore
+
 _LARGEST = 127
-_SMALLEST = 1e-12  # of a scale: rows and columns of zeros
 _EXACT_COLUMNS = 1024  # 127 * 127 * 1024 < 2 ** 24: their sums are exact in 32-bit floats
 
 
@@ -24,18 +27,28 @@ class Int8Linear(nn.Module):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        scales = _scales(layer.weight.detach())
-        codes = _codes(layer.weight.detach(), scales).t()
+        codes, scales = quantised(layer.weight.detach())
         self.product = integer_product()
-        self.codes = codes if self.product is torch._int_mm else codes.float().contiguous()
-        self.scales = scales.t().contiguous()
-        self.bias = torch.zeros(()) if layer.bias is None else layer.bias.detach()
+        self.codes = codes.t() if self.product is torch._int_mm else codes.t().float().contiguous()
+        self.scales = scales.numpy()
+        bias = torch.zeros(len(codes)) if layer.bias is None else layer.bias.detach()
+        self.bias = bias.numpy()
 
     def forward(self, x: Tensor) -> Tensor:
-        rows = x.reshape(-1, x.shape[-1])
-        scales = _scales(rows)
-        sums = self.product(_codes(rows, scales), self.codes).float()
-        return torch.addcmul(self.bias, sums.mul_(scales), self.scales).view(*x.shape[:-1], -1)
+        codes, scales = quantised(x.reshape(-1, x.shape[-1]))
+        sums = self.product(codes, self.codes)
+        return self._values(sums.numpy(), scales.numpy()).view(*x.shape[:-1], -1)
+
+    def _values(self, sums: np.ndarray, scales: np.ndarray) -> Tensor:
+        values = torch.empty(sums.shape)
+        target = values.numpy()
+
+        def block(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            restore(sums[part], scales[part], self.scales, self.bias, target[part])
+
+        parallel_blocks(len(sums), block)
+        return values
 
 
 def with_int8_layers(model: nn.Module) -> nn.Module:
@@ -48,12 +61,17 @@ def with_int8_layers(model: nn.Module) -> nn.Module:
     return model
 
 
-def _scales(rows: Tensor) -> Tensor:
-    return rows.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST).div_(_LARGEST)
+def quantised(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return whole numbers of -127 to 127 as int8, and the scale of each row."""
+    codes, scales = torch.empty(rows.shape, dtype=torch.int8), torch.empty(len(rows))
+    given, found, factors = rows.contiguous().numpy(), codes.numpy(), scales.numpy()
 
+    def block(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        quantise(given[part], given[part].view(np.int32), found[part], factors[part])
 
-def _codes(rows: Tensor, scales: Tensor) -> Tensor:
-    return (rows / scales).round_().to(torch.int8)
+    parallel_blocks(len(given), block)
+    return codes, scales
 
 
 @functools.cache

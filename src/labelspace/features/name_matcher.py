@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 from labelspace._core.checks import all_within, are_offsets, expect
 from labelspace.data.label_texts import LabelTexts
 from labelspace.features.name_codes import COLUMNS
-from labelspace.features.ngrams import checked_texts
+from labelspace.features.ngrams import text_blocks
 from labelspace.features.stems import Parts, Stemmer, find_words, fold, split_compound
 
 _QUALIFIER = re.compile(r"\s*(?:\([^)]*\)|\[[^\]]*\]|<[^>]*>)\s*")
@@ -106,7 +106,7 @@ class NameMatcher:
         from labelspace.features.name_match_loops import match_text  # numba
 
         columns, numbers, ends = [], [], [0]
-        for text in checked_texts(texts):
+        for text in chain.from_iterable(text_blocks(texts)):
             end = _TITLE_END.search(text)
             cut = len(text) if end is None else end.end()
             title = self._coded(find_words(text[:cut]))

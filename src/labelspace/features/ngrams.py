@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from numbers import Integral
 from typing import Any, Literal
 
+from labelspace.data.streamed_texts import StreamedTexts
 from labelspace.errors import InputError, ParameterError
+
+_BLOCK_TEXTS, _BLOCK_LETTERS = 8192, 1 << 21  # counted at a time, to bound memory
 
 Ngrams = tuple[int, int]
 Kind = Literal["word", "char"]
@@ -71,6 +74,29 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise InputError(f"text {i} is not a string but {type(text).__name__}")
     return listed
+
+
+def readable_again(texts: Iterable[str]) -> Sequence[str]:
+    """Return what can be iterated more than once: texts in a file as they are, others as a list."""
+    return texts if isinstance(texts, StreamedTexts) else checked_texts(texts)
+
+
+def text_blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the texts in lists of bounded length; raise InputError as `checked_texts` does."""
+    if isinstance(texts, str | bytes):
+        raise InputError("expected a list of texts, got one text: put it into a list")
+    block: list[str] = []
+    letters = 0
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"text {i} is not a string but {type(text).__name__}")
+        block.append(text)
+        letters += len(text)
+        if len(block) == _BLOCK_TEXTS or letters > _BLOCK_LETTERS:
+            yield block
+            block, letters = [], 0
+    if block:
+        yield block
 
 
 def with_pairs(parameters: Mapping[str, Any]) -> dict[str, Any]:

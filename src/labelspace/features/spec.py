@@ -15,7 +15,7 @@ from labelspace._core.sparse import unit_rows
 from labelspace.errors import ModelFormatError, ParameterError
 from labelspace.features.base import TextTransformer
 from labelspace.features.hashing import Hashing
-from labelspace.features.ngrams import checked_texts
+from labelspace.features.ngrams import readable_again
 from labelspace.features.sentences import SentenceVectors
 from labelspace.features.static import StaticVectors
 from labelspace.features.tfidf import Tfidf
@@ -86,21 +86,21 @@ class SideBySide(TextTransformer):
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
         """Fit each part to the texts."""
         self._check_parameters()
-        listed = checked_texts(texts)
+        again = readable_again(texts)
         for _, part in self.parts:
-            part.fit(listed)
+            part.fit(again)
         return self
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> csr_matrix:  # noqa: ARG002
         """Fit each part to the texts and return their rows."""
         self._check_parameters()
-        listed = checked_texts(texts)
-        return self._joined([part.fit_transform(listed) for _, part in self.parts])
+        again = readable_again(texts)
+        return self._joined([part.fit_transform(again) for _, part in self.parts])
 
     def transform(self, texts: Iterable[str]) -> csr_matrix:
         """Return (n, n_features) float32, the columns in the order of the parts."""
-        listed = checked_texts(texts)
-        return self._joined([part.transform(listed) for _, part in self.parts])
+        again = readable_again(texts)
+        return self._joined([part.transform(again) for _, part in self.parts])
 
     def feature_names(self) -> list[str]:
         """Return the name of each column, in the order of the parts."""

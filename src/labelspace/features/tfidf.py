@@ -6,7 +6,6 @@ so that a single request is not slowed by its features.
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +23,13 @@ from labelspace.features.ngrams import (
     Kind,
     Ngrams,
     check_ngrams,
-    checked_texts,
     make_analyzer,
+    text_blocks,
     with_pairs,
 )
+from labelspace.features.term_counts import TermCounts, slices
 
-_BLOCK = 8192  # texts counted at a time, to bound memory
 _FEW_TEXTS = 1000  # below this, min_df="auto" keeps every term
-_COLUMN_BITS = 32  # a key is a row above this many bits of column
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -94,18 +92,22 @@ class Tfidf(TextTransformer):
 
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:  # noqa: ARG002
         """Learn the terms and their inverse document frequencies."""
-        self._learn(checked_texts(texts))
+        self._learn(texts)
         return self
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> csr_matrix:  # noqa: ARG002
         """Fit to the texts and return their rows, reading the texts once."""
-        counts = self._learn(checked_texts(texts))
-        return self._weight(counts)
+        return self._weight(self._learn(texts))
 
     def transform(self, texts: Iterable[str]) -> csr_matrix:
         """Return (n, n_features) float32; terms that are not in the training texts are dropped."""
-        listed = checked_texts(texts)
-        return self._weight([vocabulary.count(listed) for vocabulary in self._fitted()])
+        fitted = self._fitted()
+        counts = [TermCounts() for _ in fitted]
+        for block in text_blocks(texts):
+            for vocabulary, own in zip(fitted, counts, strict=True):
+                vocabulary.count(block, own)
+        sizes = (len(vocabulary.terms) for vocabulary in fitted)
+        return self._weight([own.matrix(size) for own, size in zip(counts, sizes, strict=True)])
 
     @property
     def n_features(self) -> int:
@@ -148,29 +150,37 @@ class Tfidf(TextTransformer):
             if lengths is not None
         }
 
-    def _learn(self, texts: list[str]) -> list[csr_matrix]:
+    def _learn(self, texts: Iterable[str]) -> list[csr_matrix]:
         """Build the vocabularies and return the counts of their terms in the texts."""
         self._check_parameters()
-        if not texts:
+        learners = [_Learner(kind, analyze) for kind, analyze in self._analyzers().items()]
+        n_texts = 0
+        for block in text_blocks(texts):
+            n_texts += len(block)
+            for learner in learners:
+                learner.read(block)
+        if not n_texts:
             raise InputError("there are no texts to learn from")
         min_df = self.min_df
         if min_df == "auto":
-            min_df = 1 if len(texts) < _FEW_TEXTS else 2
-        learned = [
-            _learn_vocabulary(kind, analyze, texts, min_df, self.max_features)
-            for kind, analyze in self._analyzers().items()
+            min_df = 1 if n_texts < _FEW_TEXTS else 2
+        self._vocabularies = [learner.learn(min_df, self.max_features) for learner in learners]
+        return [
+            learner.counts.matrix(len(vocabulary.terms))
+            for learner, vocabulary in zip(learners, self._vocabularies, strict=True)
         ]
-        self._vocabularies = [vocabulary for vocabulary, _ in learned]
-        return [counts for _, counts in learned]
 
     def _weight(self, counts: list[csr_matrix]) -> csr_matrix:
-        """Return the counts of each kind of term as weights, side by side."""
+        """Turn the counts of each kind of term into weights, and return them side by side."""
         from labelspace._core.sparse_loops import scale_rows  # numba, which reading does without
 
         for matrix, vocabulary in zip(counts, self._fitted(), strict=True):
-            if self.sublinear:
-                matrix.data = 1.0 + np.log(matrix.data)
-            matrix.data *= vocabulary.idf[matrix.indices]
+            for part in slices(len(matrix.data)):
+                values = matrix.data[part]
+                if self.sublinear:
+                    np.log(values, out=values)
+                    values += 1.0
+                values *= vocabulary.idf[matrix.indices[part]]
             if self.norm:
                 scale_rows(matrix.indptr, matrix.data, matrix.data)
         if len(counts) == 1:
@@ -193,78 +203,45 @@ class _Vocabulary:
     def __post_init__(self) -> None:
         self.columns = {term: column for column, term in enumerate(self.terms)}
 
-    def count(self, texts: Sequence[str]) -> csr_matrix:
-        """Return (n, terms): how often each known term occurs in each text."""
+    def count(self, texts: Sequence[str], counts: TermCounts) -> None:
+        """Add how often each known term occurs in each text."""
         find = self.columns.get
-        return _count(texts, lambda text: map(find, self.analyze(text), repeat(-1)), self.columns)
+        counts.add(texts, lambda text: map(find, self.analyze(text), repeat(-1)))
 
 
-def _learn_vocabulary(
-    kind: Kind,
-    analyze: Callable[[str], list[str]],
-    texts: Sequence[str],
-    min_df: int,
-    max_features: int | None,
-) -> tuple[_Vocabulary, csr_matrix]:
-    """Return the terms that are frequent enough, and their counts in the texts."""
-    found: defaultdict[str, int] = defaultdict()
-    found.default_factory = found.__len__  # a new term gets the next column
-    counts = _count(texts, lambda text: map(found.__getitem__, analyze(text)), found)
-    df = np.bincount(counts.indices, minlength=len(found))
-    enough = (df >= min_df).tolist()
-    kept = sorted((term, column) for term, column in found.items() if enough[column])
-    if max_features is not None and len(kept) > max_features:
-        totals = np.bincount(counts.indices, weights=counts.data, minlength=len(found))
-        kept.sort(key=lambda pair: -totals[pair[1]])  # stable: ties go to the first term
-        kept = sorted(kept[:max_features])
-    if not kept:
-        raise InputError(
-            f"none of the {len(texts)} texts has a {kind} term that occurs in {min_df} of them: "
-            "check that the text columns are the right ones and not empty, or read texts as runs "
-            "of characters (--features chars)"
-        )
-    columns = [column for _, column in kept]
-    idf = np.log((1.0 + len(texts)) / (1.0 + df[columns])) + 1.0
-    vocabulary = _Vocabulary(kind, analyze, [term for term, _ in kept], idf.astype(np.float32))
-    counts = counts[:, columns]
-    counts.sort_indices()
-    return vocabulary, counts
+class _Learner:
+    """Counts all terms of one kind, and keeps those that are frequent enough."""
 
+    def __init__(self, kind: Kind, analyze: Callable[[str], list[str]]) -> None:
+        self.kind, self.analyze, self.counts = kind, analyze, TermCounts()
+        self._found: defaultdict[str, int] = defaultdict()
+        self._found.default_factory = self._found.__len__  # a new term gets the next column
 
-def _count(
-    texts: Sequence[str],
-    columns_of: Callable[[str], Iterable[int]],
-    vocabulary: Mapping[str, int],
-) -> csr_matrix:
-    """Return the counts of each text's columns as float32 CSR; the vocabulary may grow."""
-    blocks = [
-        _count_block(texts[start : start + _BLOCK], columns_of)
-        for start in range(0, max(len(texts), 1), _BLOCK)
-    ]
-    counts, columns, lengths = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    fits = len(counts) <= np.iinfo(np.int32).max
-    indptr: np.ndarray = np.zeros(len(texts) + 1, dtype=np.int32 if fits else np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    return csr_matrix((counts, columns, indptr), shape=(len(texts), len(vocabulary)))
+    def read(self, texts: Sequence[str]) -> None:
+        """Count the terms of further texts."""
+        find = self._found.__getitem__
+        self.counts.add(texts, lambda text: map(find, self.analyze(text)))
 
-
-def _count_block(
-    texts: Sequence[str], columns_of: Callable[[str], Iterable[int]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return counts, their columns and the number of them per row; column -1 is dropped."""
-    cells = array("q")
-    lengths = []
-    for text in texts:
-        before = len(cells)
-        cells.extend(columns_of(text))
-        lengths.append(len(cells) - before)
-    columns = np.array(cells, dtype=np.int64)
-    rows = np.repeat(np.arange(len(texts)), lengths)
-    keys = ((rows << _COLUMN_BITS) | columns)[columns >= 0]
-    keys, counts = np.unique(keys, return_counts=True)
-    columns = (keys & ((1 << _COLUMN_BITS) - 1)).astype(np.int32)
-    return (
-        counts.astype(np.float32),
-        columns,
-        np.bincount(keys >> _COLUMN_BITS, minlength=len(texts)),
-    )
+    def learn(self, min_df: int, max_features: int | None) -> _Vocabulary:
+        """Return the terms that are frequent enough, and keep only their counts."""
+        found, n_texts = self._found, len(self.counts)
+        df = self.counts.texts_with(len(found))
+        enough = (df >= min_df).tolist()
+        terms = sorted(term for term, column in found.items() if enough[column])
+        if max_features is not None and len(terms) > max_features:
+            totals = self.counts.totals(len(found))
+            terms.sort(key=lambda term: -totals[found[term]])  # stable: ties go to the first term
+            terms = sorted(terms[:max_features])
+        if not terms:
+            raise InputError(
+                f"none of the {n_texts} texts has a {self.kind} term that occurs in {min_df} of "
+                "them: check that the text columns are the right ones and not empty, or read texts "
+                "as runs of characters (--features chars)"
+            )
+        columns = np.array([found[term] for term in terms])
+        self._found.clear()
+        new = np.full(len(df), -1, np.int32)
+        new[columns] = np.arange(len(columns))
+        self.counts.renumber(new)
+        idf = np.log((1.0 + n_texts) / (1.0 + df[columns])) + 1.0
+        return _Vocabulary(self.kind, self.analyze, terms, idf.astype(np.float32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from labelspace.errors import InputError, UnsupportedError
 from labelspace.labels.propensity import LabelCounts
+from labelspace.maps.alike import most_alike
 from labelspace.maps.edges import label_edges
 from labelspace.maps.layout import layout
 from labelspace.maps.nearest import Near, nearest_labels
@@ -20,12 +23,15 @@ if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
 
 NEAREST = 10  # labels listed for each
+BELOW = " > "  # between the levels of a path
+_FAR_MORE = 2  # times the examples of the head: a label that the name of a group mentions
+_NEARLY_ALL = 0.8  # of the labels below the head of a group: a child that names it better
 _HOW = (
     "General labels lie near the centre, specific ones outside, similar ones side by side; "
     "colours are groups."
 )
 
-# Of groups, the largest first. On white, each has a contrast of at least 4.5 for its name.
+# Of groups. On white, each has a contrast of at least 4.5 for its name.
 COLOURS = (
     "#2f5fd0", "#b8500a", "#2b7a39", "#c2255c", "#6741d9", "#0b7285",
     "#8a5a2b", "#c92a2a", "#55720a", "#1971a6", "#9c36b5", "#8a6500",
@@ -81,11 +87,87 @@ class LabelMap:
         """Return the priority of labels where not all can be shown: their counts, or 0."""
         return np.zeros(len(self), np.int64) if self.counts is None else self.counts
 
+    @property
+    def colours(self) -> list[str]:
+        """Return a colour per group, then that of labels in none.
+
+        Groups that have to share a colour lie on opposite sides of the disk.
+        """
+        place = np.argsort(np.argsort(np.angle(self.points[self.heads]), kind="stable"))
+        n_colours = len(place) if len(place) <= len(COLOURS) else (len(place) + 1) // 2
+        return [*(COLOURS[i % n_colours % len(COLOURS)] for i in place.tolist()), OTHER]
+
     def short_name(self, label: int) -> str:
-        """Return the name of a label; of a path, what it has beyond that of its parent."""
-        name, above = self.names[label], self.parent[label]
-        path = f"{self.names[above]} > " if above >= 0 else ""
-        return name[len(path) :] if path and name.startswith(path) and name != path else name
+        """Return the name of a label; of a path, the levels that its relatives do not have.
+
+        These are its parent and the label that its group is named after.
+        """
+        levels = self.names[label].split(BELOW)
+        above, group = self.parent[label], self.group[label]
+        relatives = [above] if above >= 0 else []
+        relatives += [self.heads[group]] if group >= 0 else []
+        paths = (self.names[each].split(BELOW) for each in relatives)
+        shared = max((_n_shared(levels, path) for path in paths), default=0)
+        return BELOW.join(levels[min(shared, len(levels) - 1) :])
+
+    @property
+    def names_left(self) -> np.ndarray:
+        """Return whether the name of each label is best written on the left of its point.
+
+        Lines to children lead outwards, so that the name of a label with children is written
+        inwards, and that of others outwards.
+        """
+        towards = self.points.real - np.where(self.parent >= 0, self.points[self.parent].real, 0.0)
+        has_children = np.zeros(len(self), bool)
+        has_children[self.parent[self.parent >= 0]] = True
+        return (towards < 0) ^ has_children
+
+    @property
+    def titles(self) -> list[str]:
+        """Return the names of the groups, no two of them the same.
+
+        Of a path this is the last level, with as many before it as tell groups apart. A label of
+        the group that is far more frequent than its head follows. Where names are still the same,
+        the most frequent other label of the group follows in brackets, then the id.
+        """
+        paths = [self.names[head].split(BELOW) for head in self.heads]
+        titles = [path[-1] for path in paths]
+        for n_levels in range(2, max(map(len, paths), default=0) + 1):
+            taken = Counter(titles)
+            titles = [
+                BELOW.join(path[-n_levels:]) if taken[title] > 1 else title
+                for path, title in zip(paths, titles, strict=True)
+            ]
+        heads, frequent = self.heads.tolist(), self._frequent()
+        titles = [
+            f"{title}, {self.short_name(most)}"
+            if self.weights[most] >= _FAR_MORE * max(self.weights[head], 1)
+            else title
+            for head, most, title in zip(heads, frequent, titles, strict=True)
+        ]
+        for beside in ([self.short_name(most) for most in frequent], [self.ids[h] for h in heads]):
+            taken = Counter(titles)
+            titles = [
+                f"{title} ({other})" if taken[title] > 1 else title
+                for title, other in zip(titles, beside, strict=True)
+            ]
+        return titles
+
+    def _frequent(self) -> list[int]:
+        """Return for each group its most frequent label with another name than its head."""
+        found = []
+        for group, head in enumerate(self.heads.tolist()):
+            members = np.flatnonzero(self.group == group)
+            frequent = members[np.argsort(-self.weights[members], kind="stable")].tolist()
+            name = self.names[head]
+            found.append(next((each for each in frequent if self.names[each] != name), head))
+        return found
+
+
+def _n_shared(levels: list[str], others: list[str]) -> int:
+    """Return the number of leading levels that two paths share."""
+    pairs = enumerate(zip(levels, others, strict=False))
+    return next((i for i, (one, other) in pairs if one != other), min(len(levels), len(others)))
 
 
 def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelMap:
@@ -111,31 +193,118 @@ def label_map(tagger: Tagger, title: str, data: Dataset | None = None) -> LabelM
     UnsupportedError
         If the method has no label vectors.
     """
-    method, n_labels = tagger.method, tagger.method.n_labels_
+    method = tagger.method
     vectors = np.asarray(_vectors(method), np.float32)
     if len(vectors) == 0 or not np.isfinite(vectors).all():
         raise InputError("the model has no labels, or label vectors that are not finite")
-    geometry = method.space_geometry
-    near = nearest_labels(vectors, geometry, min(NEAREST, n_labels - 1))
-    counts, edges = _counts(tagger, data), _edges(tagger, data)
-    weights = np.zeros(n_labels, np.int64) if counts is None else counts
-    placed = layout(vectors, weights, edges, near.labels)
+    geometry, edges = method.space_geometry, _edges(tagger, data)
+    own_plane = geometry == "hyperbolic" and vectors.shape[1] <= 2
+    names, counts = tagger.names()[: len(vectors)], _counts(tagger, data)
+    shown, alike = _placed(names, vectors, np.empty((0, 2), np.int32) if own_plane else edges)
+    if own_plane:
+        shown, alike = shown[alike[shown] < 0], np.full(len(vectors), -1)
+    number = np.full(len(vectors) + 1, -1)
+    number[shown] = np.arange(len(shown))  # the pad -1 stays -1
+    kept, alike = vectors[shown], number[alike[shown]]
+    edges = number[edges]
+    edges = edges[(edges >= 0).all(axis=1)]
+    near = _near(kept, geometry)
+    counts = None if counts is None else counts[shown]
+    weights = np.zeros(len(shown), np.int64) if counts is None else counts
+    placed = layout(kept, weights, edges, near.labels, alike)
     points, how = placed.points, _HOW
-    if geometry == "hyperbolic" and vectors.shape[1] <= 2:
-        points, how = _own_points(vectors), "The model's own dimensions, unchanged."
-    lines = "the taxonomy" if len(edges) else "from the most frequent label of a cluster to others"
+    if own_plane:
+        points, how = _own_points(kept), "The model's own dimensions, unchanged."
+    lines = "the taxonomy" if len(edges) else "from a general label of a cluster to others"
+    how = f"{how} Lines: {lines}.{_without(int((alike >= 0).sum()), len(vectors) - len(shown))}"
     return LabelMap(
         title,
-        (_model_note(method, geometry, vectors), f"{how} Lines: {lines}."),
-        tagger.names()[:n_labels],
-        list(tagger.label_names[:n_labels]),
+        (_model_note(method, geometry, vectors), how),
+        [names[label] for label in shown],
+        [tagger.label_names[label] for label in shown],
         points,
         counts,
         placed.parent,
         placed.group,
-        placed.heads,
+        _telling(placed.heads, placed.parent, weights, [names[label] for label in shown]),
         near,
     )
+
+
+def _telling(
+    heads: np.ndarray, parent: np.ndarray, weights: np.ndarray, names: Sequence[str]
+) -> np.ndarray:
+    """Return the labels that groups are named after: of a chain, the most specific one.
+
+    Where nearly all labels of a group are below one child of its head, as those of `causal agent`
+    are below `person`, the child tells more. The first level of a path tells enough.
+    """
+    children: dict[int, list[int]] = {}
+    for label, above in enumerate(parent.tolist()):
+        children.setdefault(above, []).append(label)
+
+    def size(label: int) -> int:
+        found, waiting = 0, [label]
+        while waiting:
+            found += 1
+            waiting += children.get(waiting.pop(), ())
+        return found
+
+    def named(head: int) -> int:
+        n_labels = size(head)
+        while below := children.get(head):
+            most = max(below, key=size)
+            n_below = size(most)
+            is_path = names[most].startswith(names[head] + BELOW)
+            if is_path or n_below < _NEARLY_ALL * n_labels or 2 * weights[most] < weights[head]:
+                break
+            head, n_labels = most, n_below
+        return head
+
+    return np.array([named(head) for head in heads.tolist()], np.int64)
+
+
+def _placed(
+    names: Sequence[str], vectors: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labels that have a place on the map, and for each label one with a similar name.
+
+    Training may leave labels without a vector, as those that no example has. They have a place if
+    the taxonomy or their name gives one; the second array is -1 for all others.
+    """
+    has_vector = np.asarray(vectors.any(axis=1), bool)
+    if not has_vector.any():
+        has_vector[:] = True
+    has_place = has_vector.copy()
+    has_place[edges.ravel()] = True
+    lacking, alike = np.flatnonzero(~has_place), np.full(len(vectors), -1)
+    alike[lacking] = most_alike(names, lacking, np.flatnonzero(has_vector))
+    return np.flatnonzero(has_place | (alike >= 0)), alike
+
+
+def _near(vectors: np.ndarray, geometry: str) -> Near:
+    """Return the nearest labels, of and among those with a vector."""
+    some = np.flatnonzero(vectors.any(axis=1))
+    if len(some) in (0, len(vectors)):
+        return nearest_labels(vectors, geometry, min(NEAREST, len(vectors) - 1))
+    found = nearest_labels(vectors[some], geometry, min(NEAREST, len(some) - 1))
+    shape = (len(vectors), found.labels.shape[1])
+    near = Near(np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32))
+    near.labels[some] = np.where(found.labels >= 0, some[found.labels], -1)
+    near.distances[some] = found.distances
+    return near
+
+
+def _without(beside: int, left_out: int) -> str:
+    """Return sentences on labels without a vector, if there are any."""
+    said = ""
+    if beside:
+        said += (
+            f" {beside:,} labels without a vector lie beside the one with the most similar name."
+        )
+    if left_out:
+        said += f" {left_out:,} labels without a vector are left out."
+    return said
 
 
 def _own_points(vectors: np.ndarray) -> np.ndarray:

@@ -1,8 +1,9 @@
 """The layout of a label map: a tree of the labels, drawn from the centre of the disk outwards.
 
 General labels lie near the centre and specific ones outside; relatives lie side by side. The tree
-is the taxonomy, where there is one. Otherwise labels are clustered by their vectors, clusters are
-clustered again, and a frequent label near the mean of a cluster is the parent of its other labels.
+is the taxonomy, where there is one; small trees of it lie beside the nearest label of a large one.
+Otherwise labels are clustered by their vectors, clusters are clustered again, and a frequent label
+near the mean of a cluster is the parent of its other labels.
 
 Every label has a sector of the disk, which its children share by their weights. A sector of the
 angle w is equally wide for all labels at the hyperbolic distance asinh(1 / w) from the centre: the
@@ -14,17 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from labelspace._core.dense import unit_array
 from labelspace.maps.disk import polar
 
-MOST_GROUPS = 12  # as many colours can be told apart
+MOST_GROUPS = 24  # that are named
 _FEWEST_GROUPS = 6
-_LARGEST_GROUP = 0.25  # share of all weights above which a group is divided
-_MOST_ROOTS = 24  # around the centre; more are clustered
-_PARTS = 7  # clusters of a cluster
+_LARGEST_GROUP, _SMALLEST_GROUP = 0.22, 0.005  # shares of all weights between which groups lie
+_MOST_ROOTS, _MOST_TREES = 24, 200  # labels, trees of a taxonomy around the centre: not clustered
+_MOST_PARTS, _PARTS = 12, 7  # clusters of all labels, of a cluster
 _STAR = 9  # labels around their parent that are not clustered further
-_ROUNDS = 8  # of k-means
+_MANY = 1000  # labels from which on a cluster is divided as all labels are
+_RUNS, _ROUNDS = 4, 10  # of k-means
 _NEAREST, _FARTHEST = 0.55, 3.1  # hyperbolic distances from the centre that are filled
 _STEP = 0.25  # least distance of a label from its parent, before distances are scaled
 _SHARE = 0.75  # exponent of the weights by which children share a sector: small ones stay visible
@@ -54,7 +57,13 @@ class Layout:
     heads: np.ndarray
 
 
-def layout(vectors: np.ndarray, counts: np.ndarray, edges: np.ndarray, near: np.ndarray) -> Layout:
+def layout(
+    vectors: np.ndarray,
+    counts: np.ndarray,
+    edges: np.ndarray,
+    near: np.ndarray,
+    alike: np.ndarray | None = None,
+) -> Layout:
     """Compute the layout; the same input gives the same layout.
 
     Parameters
@@ -67,15 +76,29 @@ def layout(vectors: np.ndarray, counts: np.ndarray, edges: np.ndarray, near: np.
         Label and parent of a taxonomy, without cycles; empty without one.
     near : (labels, k) array
         The nearest labels of each; -1 pads a row.
+    alike : (labels,) array, optional
+        For a label without a vector, one that it lies beside, without a line; -1 for the others.
     """
-    unit = unit_array(np.asarray(vectors, np.float32))
+    weight = np.sqrt(1.0 + counts)
     given = _one_parent(edges, counts)
-    nested = _with_nearest(given, near) if len(edges) else given
-    tree = _Tree(nested.copy(), unit, np.sqrt(1.0 + counts))
-    tree.cluster_roots()
+    nested = _with_nearest(given, near, weight) if len(edges) else given.copy()
+    beside = np.zeros(len(counts), bool) if alike is None else (alike >= 0) & (nested < 0)
+    if alike is not None:
+        nested[beside] = alike[beside]
+    tree = _Tree(nested, _centred(vectors, weight), weight)
+    tree.cluster_roots(_MOST_TREES if len(edges) else _MOST_ROOTS)
     tree.order_siblings()
     group, heads = tree.groups()
-    return Layout(tree.points(), given if len(edges) else tree.parent, group, heads)
+    lines = given if len(edges) else np.where(beside, -1, tree.parent)
+    return Layout(tree.points(), lines, group, heads)
+
+
+def _centred(vectors: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return directions from the mean of all labels: what all share tells none apart."""
+    unit = unit_array(np.asarray(vectors, np.float32))
+    mean = (weight @ unit / weight.sum()).astype(np.float32)
+    has_vector = np.asarray(unit.any(axis=1), bool)
+    return unit_array(np.where(has_vector[:, None], unit - mean, 0.0))
 
 
 def _one_parent(edges: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -86,14 +109,31 @@ def _one_parent(edges: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return parent
 
 
-def _with_nearest(parent: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Return parents where a label outside of the taxonomy is below its nearest label in it."""
-    inside = parent >= 0
-    inside[parent[inside]] = True
-    listed = (near >= 0) & inside[near]
-    outside = np.flatnonzero(~inside & listed.any(axis=1))
-    found = parent.copy()
-    found[outside] = near[outside, listed[outside].argmax(axis=1)]
+def _with_nearest(parent: np.ndarray, near: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return parents where a small tree, or a single label, is below its root's nearest label.
+
+    That is the nearest in a tree that is not small.
+    """
+    root = np.arange(len(parent))
+    while (parent[root] >= 0).any():
+        root = np.where(parent[root] >= 0, parent[root], root)
+    total = np.bincount(root, weight, len(parent))
+    roots, sizes = np.unique(root, return_counts=True)
+    trees = roots[sizes > 1]
+    large = (
+        trees[total[trees] >= _SMALLEST_GROUP * total.sum()] if len(trees) > _MOST_ROOTS else trees
+    )
+    inside, found = np.isin(root, large), parent.copy()
+    outside = np.flatnonzero(~inside & (parent < 0))
+    while len(outside):
+        listed = (near[outside] >= 0) & inside[near[outside]]
+        reached = listed.any(axis=1)
+        if not reached.any():
+            break
+        joined = outside[reached]
+        found[joined] = near[joined, listed[reached].argmax(axis=1)]
+        inside[joined] = True  # others may be near to these alone
+        outside = outside[~reached]
     return found
 
 
@@ -124,10 +164,10 @@ class _Tree:
                 sums[above] += sums[label]
         self.mean = unit_array(sums)
 
-    def cluster_roots(self) -> None:
-        """Join the roots by clusters, if they are many."""
+    def cluster_roots(self, most: int) -> None:
+        """Join the roots by clusters, if they are more than this."""
         roots = np.array(self.children[-1])
-        waiting = [(roots, -1)] if len(roots) > _MOST_ROOTS else []
+        waiting = [(roots, -1)] if len(roots) > most else []
         while waiting:
             labels, above = waiting.pop()
             if len(labels) <= _STAR:
@@ -141,29 +181,41 @@ class _Tree:
         self._sum()
 
     def _parts(self, labels: np.ndarray) -> list[np.ndarray]:
-        """Return clusters of labels, by spherical k-means from k-means++ centres."""
-        own = self.mean[labels]
-        n_parts = min(MOST_GROUPS if len(labels) > 1000 else _PARTS, len(labels) // 4 + 1)
-        centres = own[[self.random.integers(len(own))]]
-        gaps = np.full(len(own), 2.0)
-        while len(centres) < n_parts:
-            gaps = np.minimum(gaps, np.maximum(1.0 - own @ centres[-1], 1e-6))
-            drawn = np.searchsorted(np.cumsum(gaps), self.random.random() * gaps.sum())
-            centres = np.concatenate([centres, own[[min(drawn, len(own) - 1)]]])
-        for _ in range(_ROUNDS):
-            nearest = (own @ centres.T).argmax(axis=1)
-            sums = np.zeros_like(centres)
-            np.add.at(sums, nearest, own)
-            centres = unit_array(sums)
+        """Return clusters of labels: of several runs of k-means, that with the nearest centres."""
+        n_parts = min(_MOST_PARTS if len(labels) > _MANY else _PARTS, len(labels) // 4 + 1)
+        runs = [self._k_means(labels, n_parts) for _ in range(_RUNS)]
+        nearest = max(runs, key=lambda run: run[0])[1]
         found = [labels[nearest == part] for part in range(n_parts)]
         found = [part for part in found if len(part)]
         return found if len(found) > 1 else np.array_split(labels, n_parts)  # of equal vectors
 
+    def _k_means(self, labels: np.ndarray, n_parts: int) -> tuple[float, np.ndarray]:
+        """Return the sum of the cosines to the centres, and the nearest centre of each label.
+
+        Spherical k-means from centres of k-means++, where frequent labels weigh more.
+        """
+        own, weight = self.mean[labels], self.total[labels].astype(np.float32)
+        centres = own[[self._drawn(weight)]]
+        gaps = np.full(len(own), 2.0)
+        while len(centres) < n_parts:
+            gaps = np.minimum(gaps, np.maximum(1.0 - own @ centres[-1], 1e-6))
+            centres = np.concatenate([centres, own[[self._drawn(gaps * weight)]]])
+        for _ in range(_ROUNDS):
+            nearest = (own @ centres.T).argmax(axis=1)
+            members = csr_matrix((weight, (nearest, np.arange(len(own)))), (n_parts, len(own)))
+            centres = unit_array(members @ own)
+        return float((weight * (own * centres[nearest]).sum(axis=1)).sum()), nearest
+
+    def _drawn(self, chances: np.ndarray) -> int:
+        """Draw a place by its chance."""
+        place = np.searchsorted(np.cumsum(chances), self.random.random() * chances.sum())
+        return min(int(place), len(chances) - 1)
+
     def _head(self, labels: np.ndarray) -> int:
         """Return the label that a cluster is named after: frequent, and near to its mean."""
-        own = self.mean[labels]
-        cosine = own @ unit_array(own.sum(axis=0)[None])[0]
-        return int(labels[np.argmax(np.log1p(self.total[labels]) * np.maximum(cosine, 0.05))])
+        own, weight = self.mean[labels], self.weight[labels]
+        cosine = own @ unit_array((weight @ own)[None])[0]
+        return int(labels[np.argmax(weight * np.maximum(cosine, 0.05) ** 3)])
 
     def order_siblings(self) -> None:
         """Order siblings so that neighbours are similar, also those in adjacent sectors."""
@@ -231,7 +283,8 @@ class _Tree:
     def groups(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the group of each label, and the groups' heads, the largest first."""
         heads = list(self.children[-1])
-        most = _LARGEST_GROUP * self.total[heads].sum()
+        everything = self.total[heads].sum()
+        most, least = _LARGEST_GROUP * everything, _SMALLEST_GROUP * everything
         while True:
             heads.sort(key=lambda label: (-self.total[label], label))
             large = [head for head in heads if len(self.children[head]) > 0]
@@ -239,7 +292,7 @@ class _Tree:
                 break
             heads.remove(large[0])
             heads += self.children[large[0]]
-        heads = heads[:MOST_GROUPS]
+        heads = [head for head in heads if self.total[head] >= least][:MOST_GROUPS]
         group = np.full(len(self.parent), -1, np.int64)
         group[heads] = np.arange(len(heads))
         for label in self.order:

@@ -63,12 +63,17 @@ def _cells(box: Box) -> Iterable[tuple[int, int]]:
             yield column, row
 
 
-def beside(x: float, y: float, width: float, height: float, gap: float) -> Sequence[Box]:
-    """Return the boxes for a name beside its point, best first: right, left, above, below."""
+def beside(
+    x: float, y: float, width: float, height: float, gap: float, left: bool = False
+) -> Sequence[Box]:
+    """Return the boxes for a name beside its point, best first: right or left, above, below."""
     half = height / 2
-    return (
+    sides = (
         Box(x + gap, y - half, x + gap + width, y + half),
         Box(x - gap - width, y - half, x - gap, y + half),
+    )
+    return (
+        *(sides[::-1] if left else sides),
         Box(x - width / 2, y - gap - height, x + width / 2, y - gap),
         Box(x - width / 2, y + gap, x + width / 2, y + gap + height),
     )

@@ -62,7 +62,7 @@ def tree_page(tagger: Tagger, title: str, taxonomy: Taxonomy | None = None) -> s
     model = f"{what}, {len(tree):,} nodes, {tree.n_labels:,} labels"
     data = packed_tree(tree, tagger.names(), counts, named)
     scripts = ("data.js", "search.js", "tree.js")
-    return filled("tree.html", "map.css", scripts, {"title": title, "model": model}, data)
+    return filled("tree.html", scripts, {"title": title, "model": model}, data)
 
 
 def _taxonomy_outline(taxonomy: Taxonomy) -> tuple[LabelTree, dict[int, str]]:

@@ -20,29 +20,25 @@ from safetensors.numpy import save
 
 from labelspace.maps.disk import view_radius
 from labelspace.maps.label_map import (
-    COLOURS,
-    OTHER,
     LabelMap,
     frequency_levels,
     frequency_ticks,
 )
 
+_STYLES = ("panel.css", "map.css")
 _FAR = np.iinfo(np.uint16).max  # distances are stored as multiples of the largest over this
 
 
 def map_page(label_map: LabelMap) -> str:
     """Return the map as an HTML page that needs no other file."""
-    model, how = label_map.notes
     script = ("disk.js", "data.js", "search.js", "paint.js", "map.js", "alone.js")
-    texts = {"title": label_map.title, "model": model, "how": how}
-    return filled("map.html", "map.css", script, texts, packed_map(label_map))
+    texts = {"title": label_map.title, "model": label_map.notes[0], "star": ""}
+    return filled("map.html", script, texts, packed_map(label_map))
 
 
-def filled(
-    template: str, style: str, scripts: Sequence[str], texts: dict[str, str], data: bytes
-) -> str:
-    """Return a template of `page/` with its style, scripts, texts and data."""
-    looks, does = part(style), "".join(part(name) for name in scripts)
+def filled(template: str, scripts: Sequence[str], texts: dict[str, str], data: bytes) -> str:
+    """Return a template of `page/` with its styles, scripts, texts and data."""
+    looks, does = ("".join(map(part, names)) for names in (_STYLES, scripts))
     # Hashes allow only this style and this script; nothing may be fetched.
     policy = f"default-src 'none'; style-src '{_hash(looks)}'; script-src '{_hash(does)}'"
     values = {
@@ -52,8 +48,17 @@ def filled(
         "script": does,
         "data": base64.b64encode(data).decode("ascii"),
     }
-    # In one pass, so that a placeholder inside a text is not replaced.
-    return re.sub(r"{{(\w+)}}", lambda mark: values[mark[1]], part(template))
+    return assembled(part(template), values)
+
+
+def assembled(template: str, values: dict[str, str]) -> str:
+    """Return a template with the parts that it names, such as {{panel.html}}, and with values."""
+
+    def whole(text: str) -> str:
+        return re.sub(r"{{(\w+\.html)}}\n", lambda mark: whole(part(mark[1])), text)
+
+    # Values in one pass, so that a placeholder inside a text is not replaced.
+    return re.sub(r"{{(\w+)}}", lambda mark: values[mark[1]], whole(template))
 
 
 def part(name: str) -> str:
@@ -79,8 +84,10 @@ def packed_map(label_map: LabelMap) -> bytes:
         "farthest": farthest,
         "counted": label_map.counts is not None,
         "ticks": frequency_ticks(int(label_map.weights.max(initial=1))),
-        "colours": [*COLOURS[: len(label_map.heads)], OTHER],
+        "colours": label_map.colours,
         "heads": number[label_map.heads].tolist(),
+        "titles": label_map.titles,
+        "notes": label_map.notes,
     }
     arrays = {
         "points": np.stack([points.real, points.imag], axis=1).astype(np.float32),

@@ -12,7 +12,6 @@ import numpy as np
 from labelspace.errors import MissingExtraError
 from labelspace.maps.disk import geodesics, view_radius
 from labelspace.maps.label_map import (
-    COLOURS,
     INK,
     OTHER,
     QUIET,
@@ -57,7 +56,7 @@ def picture(label_map: LabelMap, kind: str = "png") -> bytes:
     axes = figure.add_axes(_DISK, xlim=limits, ylim=limits)
     axes.axis("off")
     rim = axes.add_patch(Circle((0, 0), radius, facecolor="none", edgecolor=RIM, linewidth=1.0))
-    colours = np.array([*COLOURS, OTHER])[label_map.group]
+    colours = np.array(label_map.colours)[label_map.group]
     lines = axes.add_collection(_lines(label_map, colours))
     for drawn in (lines, _points(axes, label_map, colours)):
         drawn.set_clip_path(rim)
@@ -134,23 +133,24 @@ def _write_names(
     places = axes.transData.transform(np.column_stack([points.real, points.imag]))
     frame = axes.get_window_extent()
     placed = Placed(Box(frame.x0, frame.y0, frame.x1, frame.y1), most=_MOST_NAMES)
-    heads = set(label_map.heads.tolist())
+    titles = dict(zip(label_map.heads.tolist(), label_map.titles, strict=True))
+    colours, left = label_map.colours, label_map.names_left
     for label, (x, y) in zip(order.tolist(), places.tolist(), strict=True):
-        name = on_one_line(label_map.short_name(label))
-        size = 11.0 if label in heads else 5.4 + 2.6 * level[label] ** 2
+        name = on_one_line(titles.get(label) or label_map.short_name(label))
+        size = 11.0 if label in titles else 5.4 + 2.6 * level[label] ** 2
         gap = (np.sqrt(areas[label]) / 2 + 1.5) * _DOT
-        width = widths.of(name, size) * (1.12 if label in heads else 1.0)  # of bold letters
-        box = placed.first_free(beside(x, y, width, 1.3 * size * _DOT, gap))
+        width = widths.of(name, size) * (1.12 if label in titles else 1.0)  # of bold letters
+        box = placed.first_free(beside(x, y, width, 1.3 * size * _DOT, gap, left[label]))
         if box is not None:
             middle = (box.left, (box.top + box.bottom) / 2)
-            left, height = axes.transData.inverted().transform(middle)
+            begin, height = axes.transData.inverted().transform(middle)
             axes.text(
-                left,
+                begin,
                 height,
                 name,
                 fontsize=size,
-                weight="bold" if label in heads else "normal",
-                color=COLOURS[label_map.group[label]] if label in heads else INK,
+                weight="bold" if label in titles else "normal",
+                color=colours[label_map.group[label]] if label in titles else INK,
                 va="center_baseline",
                 path_effects=halo,
                 parse_math=False,  # a dollar sign in a name starts no formula

@@ -16,6 +16,7 @@ from labelspace.data.dataset import Features
 from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.explanation import checked_row, pairs
 from labelspace.methods.parameters import SEED, integer, number
+from labelspace.methods.search_range import between
 from labelspace.ranking import Ranking
 from labelspace.search.neighbours.bounded import BoundedNeighbours
 from labelspace.search.neighbours.sparse import SparseNeighbours
@@ -62,7 +63,11 @@ class KNN(Method):
     summary: ClassVar[str] = "cosine neighbours on the raw features vote for their labels"
 
     neighbours: int = integer(
-        "Number of training examples that vote.", default=20, group="usual", low=1
+        "Number of training examples that vote.",
+        default=20,
+        group="usual",
+        low=1,
+        search=between(3, 100, log=True),
     )
     power: float = number(
         "Power of the similarity that a vote is weighted by; with 0, votes have equal weights.",
@@ -70,6 +75,7 @@ class KNN(Method):
         group="usual",
         low=0.0,
         high=16.0,
+        search=between(0.5, 8.0),
     )
     max_document_frequency: float | None = number(
         "Ignore features that more than this share of the examples have, such as dense features, "

@@ -7,9 +7,9 @@ which not all need to occur, as they must for `lexical`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, diags, vstack
@@ -18,17 +18,18 @@ from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr, with_rows
 from labelspace.classifiers.sparse_scores import best
 from labelspace.components.calibration import CALIBRATION_K, Calibration
+from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
 from labelspace.methods.base import Method
 from labelspace.methods.explanation import LabelExplanation, checked_example, most_similar_rows
 from labelspace.methods.parameters import SEED, number
+from labelspace.methods.search_range import between
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
-    from labelspace.runs.callbacks import Callback
 
 EPS = 1e-4  # cosines below or as near to 1 are equal
 _HELD_OUT = 0.1  # share of the examples on which scores are calibrated
@@ -91,6 +92,7 @@ class LabelText(Method):
         group="usual",
         low=0.0,
         high=100.0,
+        search=between(0.1, 20.0, log=True),
     )
     prune: float = number(
         "Entries of a mean of length 1 below this absolute value are left out.",
@@ -100,37 +102,6 @@ class LabelText(Method):
         high=1.0,
     )
     seed: int = SEED
-
-    def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        valid: tuple[Any, Any] | None = None,
-        taxonomy: Taxonomy | None = None,
-        callbacks: Sequence[Callback] = (),
-        label_texts: Any = None,
-    ) -> Self:
-        """Make the documents of the labels, and calibrate their cosines.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features)
-        Y : sparse matrix or array of shape (n, n_labels)
-        valid : pair of X and Y, optional
-            Examples to calibrate on; cut from the training data if None.
-        taxonomy : Taxonomy, optional
-            Not used.
-        callbacks : sequence of Callback
-        label_texts : sparse matrix or array of shape (n_labels, n_features), optional
-            Features of the label's own texts; without them, labels are their examples alone.
-
-        Returns
-        -------
-        LabelText
-            The method itself.
-        """
-        return self._fit_checked(X, Y, valid, taxonomy, callbacks, label_texts=label_texts)
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
@@ -143,6 +114,7 @@ class LabelText(Method):
             self._set_examples(hold_out.X, hold_out.Y)
             found = self._ranked(hold_out.valid[0], min(CALIBRATION_K, Y.shape[1]))
             self.calibration_ = Calibration.fit(*found, hold_out.valid[1], EPS)
+            self.held_out_ = HeldOutRanking.calibrated(*found, hold_out.valid[1], EPS)
         self._set_examples(X, Y)
 
     def _set_examples(self, X: csr_matrix, Y: csr_matrix) -> None:

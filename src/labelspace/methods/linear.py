@@ -21,6 +21,7 @@ from labelspace.components.examples import (
     due_for_fit,
     restored_counts,
 )
+from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -46,6 +47,7 @@ from labelspace.methods.parameters import (
     integer,
     number,
 )
+from labelspace.methods.search_range import among, between
 from labelspace.metrics.ranking import measure
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, kept_blocks, progress_reporter
@@ -113,7 +115,11 @@ class Linear(Method):
     can_compare_labels: ClassVar[bool] = True
 
     loss: str = choice(
-        "Loss of a label's classifier.", "squared_hinge", "logistic", default="squared_hinge"
+        "Loss of a label's classifier.",
+        "squared_hinge",
+        "logistic",
+        default="squared_hinge",
+        search=among("squared_hinge", "logistic"),
     )
     C: float | Auto = number(
         "Weight of the losses against the size of the weights.",
@@ -121,6 +127,7 @@ class Linear(Method):
         group="usual",
         low=1e-6,
         auto="0.5 against all examples, 1 against hard negatives, 10 for the logistic loss",
+        search=between(0.03, 30.0, log=True),
     )
     negatives: str = choice(
         "Negatives of a label: all other examples, or those that have it among their candidates.",
@@ -257,6 +264,7 @@ class Linear(Method):
             self.shortlist_weight_ = max(SHORTLIST_WEIGHTS, key=score)
         labels, scores = self._rank(X, min(CALIBRATION_K, self.params_.shortlist, Y.shape[1]))
         self.calibration_ = Calibration.fit(labels, scores, Y)
+        self.held_out_ = HeldOutRanking.calibrated(labels, scores, Y)
 
     def _rank(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the k best labels by h, and h; -1 and -inf pad."""

@@ -26,6 +26,7 @@ import numpy as np
 
 from labelspace._core.suggest import unknown
 from labelspace.errors import ParameterError
+from labelspace.methods.search_range import SearchRange, between
 
 Kind = Literal["integer", "number", "numbers", "flag", "choice", "layers", "text"]
 Group = Literal["usual", "paper", "expert"]
@@ -62,6 +63,8 @@ class Parameter:
     tuned : bool
         Whether "auto" is chosen in training, on held-out examples or to reach a recall, and not
         from the shape of the data: `resolve` leaves it.
+    search : SearchRange or None
+        The values that tuning tries; None: tuning leaves the parameter as it is.
     """
 
     kind: Kind
@@ -74,6 +77,7 @@ class Parameter:
     auto: str | None = None
     none: str | None = None
     tuned: bool = False
+    search: SearchRange | None = None
 
     def describe(self) -> str:
         """Return the allowed values in words."""
@@ -214,9 +218,10 @@ def integer(
     auto: str | None = None,
     none: str | None = None,
     tuned: bool = False,
+    search: SearchRange | None = None,
 ) -> Any:
     """Declare an integer."""
-    return Parameter("integer", help, default, group, low, high, (), auto, none, tuned)
+    return Parameter("integer", help, default, group, low, high, (), auto, none, tuned, search)
 
 
 def number(
@@ -229,9 +234,10 @@ def number(
     auto: str | None = None,
     none: str | None = None,
     tuned: bool = False,
+    search: SearchRange | None = None,
 ) -> Any:
     """Declare a number."""
-    return Parameter("number", help, default, group, low, high, (), auto, none, tuned)
+    return Parameter("number", help, default, group, low, high, (), auto, none, tuned, search)
 
 
 def flag(help: str, *, default: Any, group: Group = "expert", auto: str | None = None) -> Any:
@@ -247,16 +253,33 @@ def choice(
     auto: str | None = None,
     none: str | None = None,
     tuned: bool = False,
+    search: SearchRange | None = None,
 ) -> Any:
     """Declare a choice between names."""
     return Parameter(
-        "choice", help, default, group, options=options, auto=auto, none=none, tuned=tuned
+        "choice",
+        help,
+        default,
+        group,
+        options=options,
+        auto=auto,
+        none=none,
+        tuned=tuned,
+        search=search,
     )
 
 
-def text(help: str, *, default: Any, group: Group = "expert", auto: str | None = None) -> Any:
+def text(
+    help: str,
+    *,
+    default: Any,
+    group: Group = "expert",
+    auto: str | None = None,
+    none: str | None = None,
+    search: SearchRange | None = None,
+) -> Any:
     """Declare a text."""
-    return Parameter("text", help, default, group, auto=auto)
+    return Parameter("text", help, default, group, auto=auto, none=none, search=search)
 
 
 def numbers(
@@ -294,7 +317,13 @@ BATCH_SIZE: Any = integer(
 EPOCHS: Any = integer(
     "Maximum number of passes over the training data.", default=8, group="usual", low=1
 )
-ADAM_LR: Any = number("Learning rate of Adam.", default=0.004, group="usual", low=0.0)
+ADAM_LR: Any = number(
+    "Learning rate of Adam.",
+    default=0.004,
+    group="usual",
+    low=0.0,
+    search=between(0.0005, 0.03, log=True),
+)
 NEIGHBOUR_RECALL: Any = number(
     "Share of the true neighbours that approximate search has to find.",
     default=0.99,
@@ -327,6 +356,7 @@ KEEP: Any = number(
     group="paper",
     low=0.05,
     high=1.0,
+    search=between(0.4, 1.0),
 )
 FEATURE_DAMPING: Any = number(
     "Scale the learning rate and the initial length of a feature's row by "
@@ -359,10 +389,16 @@ def declared(cls: type) -> dict[str, Parameter]:
     found: dict[str, Parameter] = dict(getattr(cls, "parameters", {}))
     for name, value in list(vars(cls).items()):
         if isinstance(value, Parameter):
-            value.check(f"{cls.__name__}.{name}", value.default)
+            for allowed in (value.default, *(value.search.ends() if value.search else ())):
+                value.check(f"{cls.__name__}.{name}", allowed)
             found[name] = value
             setattr(cls, name, value.default)
     return found
+
+
+def searched(parameters: Mapping[str, Parameter]) -> dict[str, SearchRange]:
+    """Return the ranges of the parameters that tuning searches, by name."""
+    return {name: one.search for name, one in parameters.items() if one.search is not None}
 
 
 def implied(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -412,6 +448,8 @@ def with_parameters_section(doc: str, parameters: Mapping[str, Parameter]) -> st
 
     It stands before the first section that the docstring has itself (Examples, References...).
     """
+    if not parameters:
+        return doc
     lines = inspect.cleandoc(doc).splitlines()
     underlined = (place - 1 for place, line in enumerate(lines) if line and set(line) == {"-"})
     place = next(underlined, len(lines))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from labelspace.data.dataset import Dataset
 from labelspace.data.taxonomy import joined
+from labelspace.engine import current
 from labelspace.errors import DataError, ParameterError
 from labelspace.labels.levels import Levels
 from labelspace.metrics import levels as by_level
 from labelspace.metrics import ranking as metrics
 from labelspace.metrics import thresholds
 from labelspace.metrics.reliability import reliability
+from labelspace.model.sending import SentModel, received_model, sent_model
+from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.columns import Columns
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SAMPLES = 3  # names shown of each side
+_ROWS_PER_TASK = 1024  # of a cluster
 
 
 def evaluate_model(
@@ -41,7 +46,7 @@ def evaluate_model(
     taxonomy = _taxonomy(tagger, test) if levels else None
     # With a threshold there may be more labels than the cut-offs: rank as many as `predict` does.
     ranked = max(ks) if threshold is None else max(*ks, thresholds.RANKED)
-    ranking = tagger.predict(test, ranked)
+    ranking = ranked_by_engine(tagger, test, ranked)
     found = metrics.evaluate(
         ranking,
         test.labels,
@@ -57,7 +62,7 @@ def evaluate_model(
     found["examples"] = len(test)
     if taxonomy is not None and tagger.label_counts is not None:
         found["by_level"] = by_level.evaluate_levels(
-            tagger.predict(test, by_level.RANKED),
+            ranked_by_engine(tagger, test, by_level.RANKED),
             test.labels,
             tagger.label_counts.counts,
             taxonomy,
@@ -66,6 +71,27 @@ def evaluate_model(
             threshold=by_level.THRESHOLD if threshold is None else threshold,
         )
     return found
+
+
+def ranked_by_engine(tagger: Tagger, test: Dataset, k: int) -> Ranking:
+    """Rank labels for a data set, on a cluster if one is in use; the ranking is the same."""
+    engine = current()
+    if engine.shards == 1 or len(test) <= _ROWS_PER_TASK:
+        return tagger.predict(test, k)
+    batches = [
+        replace(batch, label_names=None, label_texts=None, taxonomy=None)
+        for batch in test.batches(_ROWS_PER_TASK)
+    ]
+    found = engine.map(_ranked, batches, shared={"model": sent_model(tagger), "k": k})
+    return Ranking(
+        np.concatenate([labels for labels, _ in found]),
+        np.concatenate([scores for _, scores in found]),
+    )
+
+
+def _ranked(batch: Dataset, *, model: SentModel, k: int) -> tuple[np.ndarray, np.ndarray]:
+    ranking = received_model(model).predict(batch, k)
+    return ranking.labels, ranking.scores
 
 
 def unknown_labels(tagger: Tagger, test: Dataset) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Explanations of a predicted label with names for numbers, as a Tagger returns them."""
+"""Explanations and near training examples with names for numbers, as a Tagger returns them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labelspace.data.dataset import Features
-from labelspace.errors import InputError, ParameterError
+from labelspace.data.dataset import Dataset, Features
+from labelspace.errors import InputError, ParameterError, UnsupportedError
 from labelspace.methods.base import Neighbour
+from labelspace.methods.descriptions import methods_with
+from labelspace.methods.parameters import checked_count
 from labelspace.model.label_lookup import LabelLookup
 
 if TYPE_CHECKING:
@@ -98,8 +100,16 @@ class Explanation:
         )
 
 
-def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanation:
-    """Explain a label of the one example X, its best label if None."""
+def explain(
+    tagger: Tagger, example: str | Dataset | Features, label: str | None, k: int
+) -> Explanation:
+    """Explain a label of an example, its best label if None; see `Tagger.explain`."""
+    if not tagger.method.can_explain:
+        raise UnsupportedError(
+            f"explain is not supported by {tagger.method.name}; methods that support it: "
+            f"{methods_with('explain')}"
+        )
+    X = _row_of(tagger, example, "explain")
     if X.shape[0] != 1:
         raise InputError(f"{X.shape[0]} examples were given: one is explained at a time")
     if k < 1:
@@ -111,6 +121,31 @@ def explain(tagger: Tagger, X: Features, label: str | None, k: int) -> Explanati
     places = np.flatnonzero(best.labels[0] == number)
     score = float(best.scores[0, places[0]]) if len(places) else None
     return _named(tagger, tagger.method.explain(X, number, k), score)
+
+
+def nearest_examples(
+    tagger: Tagger, example: str | Dataset | Features, k: int
+) -> list[NearExample]:
+    """Return the training examples that are nearest to an example; see `Tagger.neighbours`."""
+    if not tagger.method.can_find_examples:
+        raise UnsupportedError(
+            f"{tagger.method.name} keeps no training examples; methods that find near ones: "
+            f"{methods_with('neighbours')}"
+        )
+    row = _row_of(tagger, example, "compare")
+    if row.shape[0] != 1:
+        raise InputError(f"{row.shape[0]} examples were given: pass one at a time")
+    return _near(tagger, tagger.method.nearest_examples(row, checked_count("k", k)))
+
+
+def _row_of(tagger: Tagger, example: str | Dataset | Features, purpose: str) -> Features:
+    """Return the features of an example; raise InputError for a text without known words."""
+    if isinstance(example, str):
+        row = tagger.pipeline.transform_texts([example])
+        if not row.nnz:
+            raise InputError(f"no known word in this text: there is nothing to {purpose}")
+        return row
+    return tagger.pipeline.transform(example) if isinstance(example, Dataset) else example
 
 
 def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Explanation:
@@ -125,11 +160,11 @@ def _named(tagger: Tagger, found: LabelExplanation, score: float | None) -> Expl
         score,
         [(features[number], weight) for number, weight in found.features],
         [(labels[number], cosine) for number, cosine in found.labels],
-        near_examples(tagger, near),
+        _near(tagger, near),
     )
 
 
-def near_examples(tagger: Tagger, near: list[Neighbour]) -> list[NearExample]:
+def _near(tagger: Tagger, near: list[Neighbour]) -> list[NearExample]:
     """Return training examples with names for the numbers of their labels, and their ids."""
     labels, ids = tagger.names(), tagger.example_ids
     return [

@@ -16,7 +16,7 @@ from labelspace.data.name_files import unquoted
 from labelspace.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.model_labels import ModelLabels
 
 LabelList = Iterable[str] | Path  # labels, or a file with one per line
 
@@ -28,7 +28,7 @@ class LabelLookup:
 
     Parameters
     ----------
-    tagger : Tagger
+    tagger : ModelLabels
         The model.
 
     Examples
@@ -39,7 +39,7 @@ class LabelLookup:
     1
     """
 
-    def __init__(self, tagger: Tagger) -> None:
+    def __init__(self, tagger: ModelLabels) -> None:
         self._ids = tagger.label_names
         self._of: dict[str, list[int]] = {name: [place] for place, name in enumerate(self._ids)}
         texts = tagger.label_texts

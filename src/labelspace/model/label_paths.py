@@ -10,7 +10,7 @@ from labelspace._core.suggest import did_you_mean
 from labelspace.errors import ParameterError
 
 if TYPE_CHECKING:
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.model_labels import ModelLabels
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class LabelPaths:
 
     Parameters
     ----------
-    tagger : Tagger
+    tagger : ModelLabels
         The model; without a taxonomy, all labels are at the top and have no path.
     language : str, optional
         The language of the names.
     """
 
-    def __init__(self, tagger: Tagger, language: str | None = None) -> None:
+    def __init__(self, tagger: ModelLabels, language: str | None = None) -> None:
         names, taxonomy = tagger.names(language), tagger.taxonomy
         self.n_labels = len(names)
         self._counts = None if tagger.label_counts is None else tagger.label_counts.counts

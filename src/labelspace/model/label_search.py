@@ -17,7 +17,7 @@ from labelspace.methods.explanation import nearest_vectors
 from labelspace.model.label_lookup import LabelLookup
 
 if TYPE_CHECKING:
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.model_labels import ModelLabels
 
 _COMPARED = 1000  # names that are compared with one that does not exist
 _SHORT, _LONGEST = 6, 100  # letters of a query
@@ -71,11 +71,11 @@ class LabelSearch:
 
     Parameters
     ----------
-    tagger : Tagger
+    tagger : ModelLabels
         The model.
     """
 
-    def __init__(self, tagger: Tagger) -> None:
+    def __init__(self, tagger: ModelLabels) -> None:
         self.tagger = tagger
         self._forms = [(_plain(text), text, label, main) for label, text, main in _forms(tagger)]
         # All of them as one text, in which a word is found without a loop over the forms.
@@ -173,7 +173,7 @@ class LabelSearch:
         )
 
 
-def similar_labels(tagger: Tagger, label: int, k: int) -> list[tuple[int, float]]:
+def similar_labels(tagger: ModelLabels, label: int, k: int) -> list[tuple[int, float]]:
     """Return the k labels most similar to a label, by the method or its first member that can."""
     counts = tagger.label_counts
     without_examples = counts is not None and counts.counts[label] == 0
@@ -187,7 +187,7 @@ def similar_labels(tagger: Tagger, label: int, k: int) -> list[tuple[int, float]
     return []
 
 
-def _forms(tagger: Tagger) -> Iterator[tuple[int, str, bool]]:
+def _forms(tagger: ModelLabels) -> Iterator[tuple[int, str, bool]]:
     """Yield (label, text, whether it is its id or a preferred name)."""
     texts = tagger.label_texts
     for label, name in enumerate(tagger.label_names):

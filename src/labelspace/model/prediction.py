@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from labelspace.errors import ParameterError
 from labelspace.labels.levels import Levels
 from labelspace.metrics.levels import RANKED as RANKED_FOR_PATHS
 from labelspace.metrics.levels import likeliest_paths
+from labelspace.model.label_lookup import LabelList
+from labelspace.model.selection import Selection
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.dataset import Dataset
-    from labelspace.model.selection import Selection
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.predictor import Predictor
     from labelspace.model.tags import Tag, TagMaker
 
 FORMATS = ("jsonl", "csv", "parquet")
@@ -59,7 +60,7 @@ class Prediction:
 class Paths:
     """The likeliest path of each example, and the likeliest label of every other kind."""
 
-    def __init__(self, tagger: Tagger, names: Sequence[str]) -> None:
+    def __init__(self, tagger: Predictor, names: Sequence[str]) -> None:
         if tagger.taxonomy is None:
             raise ParameterError(
                 "likeliest path: the model has no taxonomy; train it with --path-columns, or with "
@@ -102,48 +103,111 @@ class Paths:
         return found
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be predicted of each example, and in which form: plain values, for a worker.
+
+    Attributes
+    ----------
+    k : int
+        Maximum number of labels per example.
+    least : float
+        Labels with a lower score are left out.
+    format : "jsonl", "csv" or "parquet"
+    likeliest_path : bool
+        Also the likeliest path in the taxonomy.
+    only, exclude : list of str or None
+        Labels that may be predicted, and those that may not.
+    ancestors : bool
+        Add the ancestors of every label.
+    language : str or None
+        The language of the names.
+    """
+
+    k: int
+    least: float
+    format: str
+    likeliest_path: bool = False
+    only: LabelList | None = None
+    exclude: LabelList | None = None
+    ancestors: bool = False
+    language: str | None = None
+
+
+class BatchPredictor:
+    """Predicts labels for batches, and returns the bytes to write for each."""
+
+    def __init__(self, tagger: Predictor, wanted: Wanted) -> None:
+        self.tagger, self.wanted = tagger, wanted
+        self.selection = Selection(tagger, wanted.only, wanted.exclude, ancestors=wanted.ancestors)
+        maker = tagger.tag_maker(wanted.language)
+        paths = Paths(tagger, maker.names) if wanted.likeliest_path else None
+        self.form = _Form(maker, paths, tagger.columns.label_separator or SEPARATOR)
+        self._encoded = _ENCODERS[wanted.format]
+
+    def predictions(self, batch: Dataset, first: int) -> Iterator[Prediction]:
+        """Yield the predictions for a batch whose first example has this number."""
+        k, paths = self.wanted.k, self.form.paths
+        X = self.tagger.pipeline.transform(batch)
+        ranked = k if paths is None else max(k, RANKED_FOR_PATHS)
+        ranking = self.selection.rank(self.tagger.method, X, ranked)
+        levels: Iterable[dict[str, str | None]] = ({} for _ in range(len(batch)))
+        if paths is not None:
+            levels = paths.of(ranking)
+            ranking = Ranking(ranking.labels[:, :k], ranking.scores[:, :k])
+        ids = batch.ids if batch.ids is not None else [""] * len(batch)
+        tags = self.form.maker.tags(self.selection.closed(ranking), self.wanted.least)
+        for row, (given, own, chosen) in enumerate(zip(ids, tags, levels, strict=True), first):
+            yield Prediction(str(given or row), own, chosen)
+
+    def part(self, batch: Dataset, first: int) -> bytes:
+        """Return what `Writer.write` takes for a batch whose first example has this number."""
+        return self._encoded(list(self.predictions(batch, first)), self.form)
+
+
 def predict_file(
-    tagger: Tagger,
+    tagger: Predictor,
     batches: Iterable[Dataset],
     out: str | Path | None,
-    *,
-    k: int,
-    least: float,
-    format: str | None,
-    likeliest_path: bool,
-    selection: Selection,
-    language: str | None,
+    wanted: Wanted,
     on_batch: Callable[[int], None],
 ) -> int:
     """Write the predictions for all batches and return the number of examples."""
-    maker = tagger.tag_maker(language)
-    form = _Form(
-        maker,
-        Paths(tagger, maker.names) if likeliest_path else None,
-        tagger.columns.label_separator or SEPARATOR,
-    )
-    kind = checked_format(out, format)
+    predictor = BatchPredictor(tagger, wanted)
     done = 0
-
-    def predictions(batch: Dataset) -> Iterator[Prediction]:
-        X = tagger.pipeline.transform(batch)
-        ranked = k if form.paths is None else max(k, RANKED_FOR_PATHS)
-        ranking = selection.rank(tagger.method, X, ranked)
-        levels: Iterable[dict[str, str | None]] = ({} for _ in range(len(batch)))
-        if form.paths is not None:
-            levels = form.paths.of(ranking)
-            ranking = Ranking(ranking.labels[:, :k], ranking.scores[:, :k])
-        ids = batch.ids if batch.ids is not None else [""] * len(batch)
-        tags = maker.tags(selection.closed(ranking), least)
-        for row, (given, own, chosen) in enumerate(zip(ids, tags, levels, strict=True), done + 1):
-            yield Prediction(str(given or row), own, chosen)
-
-    with _opened(out) as stream, _writer(kind, stream, form) as writer:
+    with writer(out, predictor) as write:
         for batch in batches:
-            writer.write(list(predictions(batch)))
+            write(predictor.part(batch, done + 1))
             done += len(batch)
             on_batch(done)
     return done
+
+
+@contextmanager
+def writer(
+    out: str | Path | None, predictor: BatchPredictor
+) -> Iterator[Callable[[bytes], object]]:
+    """Yield a function that writes a batch's part to a file, or to standard output.
+
+    The file gets its name only when it is complete.
+    """
+    kind, form = predictor.wanted.format, predictor.form
+    with _opened(out) as stream:
+        if kind == "parquet":
+            import pyarrow.parquet as pq
+
+            schema = _schema(form)
+            with pq.ParquetWriter(stream, schema, write_page_checksum=True) as file:
+                yield lambda part: file.write_table(_table(part, schema))
+            return
+
+        def write(part: bytes) -> None:
+            stream.write(part)
+            stream.flush()
+
+        if kind == "csv":
+            write(_csv([list(form.columns)]))
+        yield write
 
 
 def checked_format(out: str | Path | None, format: str | None) -> str:
@@ -184,10 +248,6 @@ class _TextOnly(io.RawIOBase):
         return len(content)
 
 
-class _Writer(Protocol):
-    def write(self, predictions: list[Prediction]) -> None: ...
-
-
 @dataclass(frozen=True)
 class _Form:
     """What is written of a prediction."""
@@ -213,91 +273,81 @@ class _Form:
         return (*_COLUMNS[:3], *self.texts, *levels)
 
 
-@contextmanager
-def _writer(kind: str, stream: IO[bytes], form: _Form) -> Iterator[_Writer]:
-    if kind == "jsonl":
-        yield _JsonLines(stream, form)
-    elif kind == "csv":
-        yield _Csv(stream, form)
-    else:
-        import pyarrow.parquet as pq
-
-        schema = _schema(form)
-        with pq.ParquetWriter(stream, schema, write_page_checksum=True) as file:
-            yield _Parquet(file, schema, form)
-
-
-class _JsonLines:
-    def __init__(self, stream: IO[bytes], form: _Form) -> None:
-        self.stream, self.form = stream, form
-
-    def write(self, predictions: list[Prediction]) -> None:
-        for prediction in predictions:
-            record: dict[str, Any] = {
-                "id": prediction.id,
-                "labels": [self.form.maker.record(tag, DIGITS) for tag in prediction.tags],
-            }
-            if self.form.paths is not None:
-                record |= self.form.paths.split(prediction.levels)
-            line = plain_json(json.dumps(record, ensure_ascii=False))
-            self.stream.write(f"{line}\n".encode())
-        self.stream.flush()
+def _json_lines(predictions: list[Prediction], form: _Form) -> bytes:
+    lines = []
+    for prediction in predictions:
+        record: dict[str, Any] = {
+            "id": prediction.id,
+            "labels": [form.maker.record(tag, DIGITS) for tag in prediction.tags],
+        }
+        if form.paths is not None:
+            record |= form.paths.split(prediction.levels)
+        lines.append(plain_json(json.dumps(record, ensure_ascii=False)) + "\n")
+    return "".join(lines).encode()
 
 
-class _Csv:
-    def __init__(self, stream: IO[bytes], form: _Form) -> None:
-        self.stream, self.separator, self.form = stream, form.separator, form
-        self._write([list(form.columns)])
+def _csv_rows(predictions: list[Prediction], form: _Form) -> bytes:
+    separator = form.separator
 
-    def write(self, predictions: list[Prediction]) -> None:
-        self._write(
-            [
-                prediction.id,
-                self._cell([tag.id for tag in prediction.tags]),
-                self.separator.join(str(round(tag.score, DIGITS)) for tag in prediction.tags),
-                *(
-                    self._cell([getattr(tag, attribute) for tag in prediction.tags])
-                    for attribute in self.form.texts.values()
-                ),
-                *(name or "" for name in prediction.levels.values()),
-            ]
-            for prediction in predictions
-        )
-
-    def _cell(self, names: list[str]) -> str:
+    def cell(names: list[str]) -> str:
         # A name that holds the separator would be read as two: such cells are JSON lists.
-        if any(self.separator in name or name.startswith("[") for name in names):
+        if any(separator in name or name.startswith("[") for name in names):
             return json.dumps(names, ensure_ascii=False)
-        return self.separator.join(names)
+        return separator.join(names)
 
-    def _write(self, rows: Iterable[list[str]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        self.stream.write(text.getvalue().encode("utf-8"))
-        self.stream.flush()
-
-
-class _Parquet:
-    def __init__(self, file: Any, schema: Any, form: _Form) -> None:
-        self.file, self.schema, self.form = file, schema, form
-
-    def write(self, predictions: list[Prediction]) -> None:
-        import pyarrow as pa
-
-        rows = [
-            {
-                "id": prediction.id,
-                "labels": [tag.id for tag in prediction.tags],
-                "scores": [tag.score for tag in prediction.tags],
-                **{
-                    column: [getattr(tag, attribute) for tag in prediction.tags]
-                    for column, attribute in self.form.texts.items()
-                },
-                **prediction.levels,
-            }
-            for prediction in predictions
+    return _csv(
+        [
+            prediction.id,
+            cell([tag.id for tag in prediction.tags]),
+            separator.join(str(round(tag.score, DIGITS)) for tag in prediction.tags),
+            *(
+                cell([getattr(tag, attribute) for tag in prediction.tags])
+                for attribute in form.texts.values()
+            ),
+            *(name or "" for name in prediction.levels.values()),
         ]
-        self.file.write_table(pa.Table.from_pylist(rows, self.schema))
+        for prediction in predictions
+    )
+
+
+def _csv(rows: Iterable[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8")
+
+
+def _arrow_table(predictions: list[Prediction], form: _Form) -> bytes:
+    """Return the rows as an Arrow stream: one row group of the file."""
+    import pyarrow as pa
+
+    rows = [
+        {
+            "id": prediction.id,
+            "labels": [tag.id for tag in prediction.tags],
+            "scores": [tag.score for tag in prediction.tags],
+            **{
+                column: [getattr(tag, attribute) for tag in prediction.tags]
+                for column, attribute in form.texts.items()
+            },
+            **prediction.levels,
+        }
+        for prediction in predictions
+    ]
+    table = pa.Table.from_pylist(rows, _schema(form))
+    content = pa.BufferOutputStream()
+    with pa.ipc.new_stream(content, table.schema) as stream:
+        stream.write_table(table)
+    return cast(bytes, content.getvalue().to_pybytes())
+
+
+def _table(part: bytes, schema: Any) -> Any:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(part) as stream:
+        return stream.read_all().cast(schema)
+
+
+_ENCODERS = {"jsonl": _json_lines, "csv": _csv_rows, "parquet": _arrow_table}
 
 
 def _schema(form: _Form) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,13 +23,13 @@ from labelspace.data.taxonomy import joined
 
 if TYPE_CHECKING:
     from labelspace.methods.base import Method
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.predictor import Predictor
 
 Source = frames.Source | Dataset  # a file, a table in memory, or a Dataset
 
 
 def read_labelled(
-    tagger: Tagger, source: Source, columns: Columns | None, labels: LabelSource = None
+    tagger: Predictor, source: Source, columns: Columns | None, labels: LabelSource = None
 ) -> Dataset:
     """Read examples with labels, the model's labels first and unknown ones after them.
 
@@ -49,15 +50,23 @@ def read_labelled(
 
 
 def read_unlabelled(
-    tagger: Tagger, source: Source, columns: Columns | None, batch_size: int
+    tagger: Predictor, source: Source, columns: Columns | None, batch_size: int
 ) -> Iterator[Dataset]:
     """Yield examples without labels, `batch_size` at a time."""
+    return unlabelled_reader(tagger, source, columns, batch_size)()
+
+
+def unlabelled_reader(
+    tagger: Predictor, source: Source, columns: Columns | None, batch_size: int
+) -> Callable[[], Iterator[Dataset]]:
+    """Return what yields the batches, without the model: it can be sent to another process."""
     if isinstance(source, Dataset):
-        return source.batches(batch_size)
+        return partial(source.batches, batch_size)
     columns = columns or tagger.columns_for(source)
     if frames.is_path(source) and are_documents(Path(source), columns):  # type: ignore[arg-type]
-        return iter_documents(Path(source), batch_size, columns.encoding)  # type: ignore[arg-type]
-    return iter_batches(
+        return partial(iter_documents, Path(source), batch_size, columns.encoding)  # type: ignore[arg-type]
+    return partial(
+        iter_batches,
         source,
         batch_size=batch_size,
         columns=replace(columns, labels=(), path=()),
@@ -67,7 +76,7 @@ def read_unlabelled(
     )
 
 
-def _zero_based(tagger: Tagger) -> bool | Literal["auto"]:
+def _zero_based(tagger: Predictor) -> bool | Literal["auto"]:
     """Return whether svmlight files count features from 0: as the training file did."""
     base = tagger.metadata.get("index_base")
     return "auto" if base is None else base == 0

@@ -29,6 +29,7 @@ from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.registry import method_class
 from labelspace.model import store
+from labelspace.model.figures import FIGURES, check_figures
 
 if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
@@ -36,13 +37,18 @@ if TYPE_CHECKING:
 # Keys of `Tagger.metadata` that a saved model keeps.
 _METADATA = (
     "data", "label_texts", "seconds", "index_base", "single_path", "updates", "text_features",
-    "threshold", "learned",
+    "threshold", "learned", FIGURES,
 )  # fmt: skip
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 
 def save_tagger(tagger: Tagger, directory: str | Path) -> None:
     """Write a Tagger as a directory; one that is there already is replaced as a whole."""
+    store.save(bundle_of(tagger), directory)
+
+
+def bundle_of(tagger: Tagger) -> store.Bundle:
+    """Return the content of a Tagger's directory: plain values and arrays, not copied."""
     method = tagger.method
     pipeline, pipeline_arrays = tagger.pipeline.state()
     header = {
@@ -74,14 +80,14 @@ def save_tagger(tagger: Tagger, directory: str | Path) -> None:
         documents["examples"] = tagger.example_ids
     if tagger.history is not None:
         documents["history"] = tagger.history
-    store.save(store.Bundle(header, arrays, documents), directory)
+    return store.Bundle(header, arrays, documents)
 
 
 def load_tagger(cls: type[Tagger], directory: str | Path, verify: bool) -> Tagger:
     """Read a directory that `save_tagger` wrote; every error names it."""
     bundle = store.load(directory, verify=verify)
     try:
-        return _restored(cls, bundle, directory, verify)
+        return restored(cls, bundle, directory, verify)
     except (StoreError, MissingExtraError) as error:
         raise type(error)(_naming(directory, error)) from error.__cause__
     except Exception as error:  # whatever unforeseen content leads to
@@ -90,9 +96,10 @@ def load_tagger(cls: type[Tagger], directory: str | Path, verify: bool) -> Tagge
         ) from error
 
 
-def _restored(
+def restored(
     cls: type[Tagger], bundle: store.Bundle, directory: str | Path, verify: bool
 ) -> Tagger:
+    """Return the Tagger of a directory's content, with its arrays; `directory` is for errors."""
     if verify:
         _check_finite(bundle)
     method = _restore_method(bundle, directory)
@@ -111,6 +118,8 @@ def _restored(
         fits = counts.counts.shape == (len(names),) and all_within(counts.counts, 0, 2**62)
         expect(fits, "the counts do not fit the labels")
     metadata = {name: bundle.header[name] for name in _METADATA if name in bundle.header}
+    if FIGURES in metadata:
+        check_figures(metadata[FIGURES])
     pairs = bundle.documents.get("taxonomy")
     taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
     texts = bundle.documents.get("label_texts")

@@ -15,7 +15,7 @@ from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.methods.base import Method
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.model_labels import ModelLabels
 
 _CELLS = 1 << 23  # of a ranking in memory
 _DEEPER = 4  # times as many labels are ranked, where those so far are too few
@@ -26,7 +26,7 @@ class Selection:
 
     Parameters
     ----------
-    tagger : Tagger
+    tagger : ModelLabels
         The model.
     only, exclude : list of str or Path, optional
         The labels that may be predicted, and those that may not; see `LabelLookup`.
@@ -42,7 +42,7 @@ class Selection:
 
     def __init__(
         self,
-        tagger: Tagger,
+        tagger: ModelLabels,
         only: LabelList | None = None,
         exclude: LabelList | None = None,
         *,
@@ -130,7 +130,7 @@ class Selection:
         return found
 
 
-def _ancestors(tagger: Tagger) -> tuple[csr_matrix, np.ndarray]:
+def _ancestors(tagger: ModelLabels) -> tuple[csr_matrix, np.ndarray]:
     """Return the ancestors of each label, and its depth."""
     taxonomy, n_labels = tagger.taxonomy, len(tagger.label_names)
     if taxonomy is None:

@@ -111,6 +111,11 @@ def load(directory: str | Path, *, verify: bool = True) -> Bundle:
     raise AssertionError("unreachable")
 
 
+def digest(directory: str | Path) -> str:
+    """Return the digest of a saved model, without reading more than `model.json`."""
+    return hashlib.sha256((Path(directory) / HEADER).read_bytes()).hexdigest()
+
+
 def check_target(directory: str | Path) -> None:
     """Raise StoreError if a model cannot be saved there; call it before work that takes long."""
     target = _resolved(directory)

@@ -1,48 +1,39 @@
-"""A Tagger: a feature pipeline, a fitted method and the names of the labels, as one model."""
+"""A Tagger: a feature pipeline, a fitted method and the names of the labels, as one model.
+
+What it does with labels is in `model_labels.py`, what it does to predict in `predictor.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset, Features
-from labelspace.data.formats import frames
 from labelspace.data.label_texts import LabelTexts
 from labelspace.data.options import LabelSource
-from labelspace.data.stored_columns import fitting_columns
 from labelspace.data.taxonomy import Taxonomy
-from labelspace.errors import InputError, ParameterError, UnsupportedError
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
-from labelspace.methods.descriptions import methods_with
-from labelspace.methods.parameters import checked_count
 from labelspace.metrics import thresholds
 from labelspace.model.evaluation import check_labels, evaluate_model
-from labelspace.model.explanation import Explanation, NearExample, explain, near_examples
-from labelspace.model.label_lookup import LabelList
-from labelspace.model.label_paths import LabelNode, LabelPaths
-from labelspace.model.label_search import FoundLabel, LabelSearch
-from labelspace.model.prediction import predict_file
-from labelspace.model.reading import Source, read_labelled, read_unlabelled, texts_or_table
+from labelspace.model.explanation import Explanation, NearExample, explain, nearest_examples
+from labelspace.model.figures import check_loaded_from, figures_of_test, name_of, store_figures
+from labelspace.model.predictor import Predictor, ThresholdLike
+from labelspace.model.reading import Source, read_labelled
 from labelspace.model.saving import load_tagger, save_tagger
-from labelspace.model.selection import Selection
-from labelspace.model.tags import Tag, TagMaker, Tags
+from labelspace.model.tags import Tag, Tags
 from labelspace.model.updating import update_tagger
-from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback
 
 __all__ = ["Source", "Tag", "Tagger", "Tags", "load"]
 
 _SHOWN = 3  # label names in a repr
 
-ThresholdLike = float | Literal["auto"]
-_Derived = TypeVar("_Derived")
 
-
-class Tagger:
+class Tagger(Predictor):
     """A trained model: takes texts or features, returns label names.
 
     `labelspace.train` makes one, `labelspace.load` reads a saved one.
@@ -105,19 +96,14 @@ class Tagger:
         columns: Columns | None = None,
         example_ids: Sequence[str] | None = None,
     ) -> None:
+        super().__init__(method, label_names, label_counts, taxonomy, label_texts)
         self.pipeline = pipeline
-        self.method = method
-        self.label_names = list(label_names)
-        self.label_counts = label_counts
-        self.taxonomy = taxonomy
-        self.label_texts = label_texts
         self.metadata = metadata or {}
         self.columns = columns or Columns()
         self.example_ids = None if example_ids is None else list(example_ids)
         self.history: dict[str, Any] | None = None
         self.header: dict[str, Any] = {}
         self.digest = ""
-        self._derived: tuple[Any, dict[Any, Any]] = ((None, None, None), {})
 
     def __repr__(self) -> str:
         text = self.pipeline.text
@@ -128,176 +114,6 @@ class Tagger:
             f"Tagger({self.method.name}, {features}, {len(self.label_names):,} labels such as "
             f"{', '.join(repr(name) for name in self.label_names[:_SHOWN])}{trained})"
         )
-
-    def names(self, language: str | None = None) -> list[str]:
-        """Return one name per label: of the label texts, or as the data have it.
-
-        Parameters
-        ----------
-        language : str, optional
-            The language of the names, such as "en"; see `LabelTexts.names`.
-
-        Raises
-        ------
-        ParameterError
-            If no label has a name in this language.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> ls.train(rows * 4, method="knn").names()
-        ['fruit', 'tool']
-        """
-        wanted, texts = self._known_language(language), self.label_texts
-        return list(self.label_names) if texts is None else texts.names(wanted)
-
-    def _known_language(self, language: str | None) -> str | None:
-        """Return the language as the names have it; raise ParameterError if none has.
-
-        A form that they do not have, such as en-nz, becomes en: what is derived per language is
-        kept, so there must be few of them.
-        """
-        if language is None:
-            return None
-        texts, wanted = self.label_texts, language.lower()
-        if texts is None or not texts.has_language(wanted):
-            known = () if texts is None else sorted(filter(None, texts.preferred))
-            raise ParameterError(
-                f"language {language!r}: the model has no names in it; "
-                f"it has {', '.join(known) or 'no languages: train it with --labels'}"
-            )
-        return wanted if wanted in texts.preferred else wanted.split("-")[0]
-
-    def tag_maker(self, language: str | None = None) -> TagMaker:
-        """Return what makes tags of label numbers, with names in one language.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> ls.train(rows * 4, method="knn").tag_maker().tag(1, 0.5)
-        Tag(name='tool', score=0.5)
-        """
-        return self.derived(TagMaker, self._known_language(language))
-
-    def tag(
-        self,
-        text: str,
-        k: int = 5,
-        threshold: ThresholdLike = 0.0,
-        *,
-        only: LabelList | None = None,
-        exclude: LabelList | None = None,
-        ancestors: bool = False,
-        language: str | None = None,
-    ) -> Tags:
-        """Return the best labels of one text.
-
-        Parameters
-        ----------
-        text : str
-            The text.
-        k : int, default 5
-            Maximum number of labels.
-        threshold : float or "auto", default 0.0
-            Leave out labels with a lower score; "auto" is the one that `choose_threshold` set.
-        only, exclude : list of str or Path, optional
-            The labels that may be predicted, and those that may not: ids or names, or a file with
-            one per line.
-        ancestors : bool, default False
-            Add the ancestors of every label in the taxonomy, which may give more than `k` labels.
-        language : str, optional
-            The language of the names, if the model has label texts.
-
-        Returns
-        -------
-        Tags
-            At most `k` labels with scores, best first.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> ls.train(rows * 4, method="knn").tag("apple", k=1)
-        [Tag(name='fruit', score=1.0)]
-        """
-        if not isinstance(text, str):
-            raise InputError(f"tag takes one text, not {type(text).__name__}; use tag_many")
-        return self.tag_many(
-            [text],
-            k,
-            threshold,
-            only=only,
-            exclude=exclude,
-            ancestors=ancestors,
-            language=language,
-        )[0]
-
-    def tag_many(
-        self,
-        texts: Iterable[str] | frames.Source,
-        k: int = 5,
-        threshold: ThresholdLike = 0.0,
-        *,
-        only: LabelList | None = None,
-        exclude: LabelList | None = None,
-        ancestors: bool = False,
-        language: str | None = None,
-    ) -> list[Tags]:
-        """Return the best labels of each of several texts.
-
-        Parameters
-        ----------
-        texts : iterable of str, DataFrame or iterable of dict
-            Texts, or a table in memory with the columns of the training data.
-        k : int, default 5
-            Maximum number of labels per text.
-        threshold : float or "auto", default 0.0
-            Leave out labels with a lower score; "auto" is the one that `choose_threshold` set.
-        only, exclude, ancestors, language
-            As for `tag`.
-
-        Returns
-        -------
-        list of Tags
-            The labels of each text, best first.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> [tags[0].name for tags in tagger.tag_many(["a saw", "an apple"])]
-        ['tool', 'fruit']
-        """
-        if isinstance(texts, str):
-            raise InputError("tag_many takes several texts; use tag for one")
-        least, maker = self.resolve_threshold(threshold), self.tag_maker(language)
-        selection = Selection(self, only, exclude, ancestors=ancestors)
-        given, is_table = texts_or_table(texts)
-        rows: Iterable[Features] = (
-            (self.pipeline.transform(batch) for batch in self.iter_batches(given))
-            if is_table
-            else [self.pipeline.transform_texts(given)]
-        )
-        rankings = (selection.closed(selection.rank(self.method, X, k)) for X in rows)
-        return [tags for ranking in rankings for tags in maker.tags(ranking, least)]
-
-    def columns_for(self, source: Source) -> Columns:
-        """Return the model's columns for reading `source`, which may lack some of them.
-
-        At least one text column must be there, and one label column if labels are read.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> tagger.columns_for([{"text": "pear", "labels": ["fruit"]}]).labels
-        ('labels',)
-        """
-        return fitting_columns(self.columns, source)
 
     def read(self, source: Source, columns: Columns | None = None) -> Dataset:
         """Read examples with labels; labels and features are numbered as in this model.
@@ -347,36 +163,6 @@ class Tagger:
         check_labels(self, test, used)
         return test
 
-    def iter_batches(
-        self, source: Source, *, columns: Columns | None = None, batch_size: int = 1024
-    ) -> Iterator[Dataset]:
-        """Yield examples without labels in batches, for `predict`.
-
-        Parameters
-        ----------
-        source : path, DataFrame, list of dict or Dataset
-            The examples; also a .txt file that is one document, or a folder of such files.
-        columns : Columns, optional
-            The columns of a table. Default: those of the training data.
-        batch_size : int, default 1024
-            Number of examples per batch.
-
-        Yields
-        ------
-        Dataset
-            Up to `batch_size` examples.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> new = [{"text": "saw"}, {"text": "apple"}, {"text": "a ripe apple"}]
-        >>> [len(batch) for batch in tagger.iter_batches(new, batch_size=2)]
-        [2, 1]
-        """
-        return read_unlabelled(self, source, columns, batch_size)
-
     def evaluate(
         self,
         source: Source,
@@ -387,6 +173,7 @@ class Tagger:
         propensity: tuple[float, float] = (0.55, 1.5),
         propensity_from: Literal["train", "test"] = "train",
         columns: Columns | None = None,
+        save_to: str | Path | None = None,
     ) -> dict[str, Any]:
         """Measure the model on labelled data: what `labelspace evaluate --json` prints.
 
@@ -408,6 +195,9 @@ class Tagger:
             Which label frequencies PSP uses.
         columns : Columns, optional
             The columns of a table. Default: those of the training data.
+        save_to : path, optional
+            The directory that the model was loaded from: the figures are added to its card, beside
+            those of training, with the name of the test file and the date.
 
         Returns
         -------
@@ -421,6 +211,8 @@ class Tagger:
             If none of the labels is in the model.
         ParameterError
             If `levels` is given and there is no taxonomy, or a cut-off is below 1.
+        StoreError
+            If the model in `save_to` is not the one that was loaded.
 
         Examples
         --------
@@ -431,8 +223,10 @@ class Tagger:
         100.0
         """
         least = None if threshold is None else self.resolve_threshold(threshold)
+        if save_to is not None:
+            check_loaded_from(self, save_to)
         test = self.read_test(source, columns)
-        return evaluate_model(
+        found = evaluate_model(
             self,
             test,
             ks=ks,
@@ -441,274 +235,9 @@ class Tagger:
             threshold=least,
             levels=levels,
         )
-
-    def predict_file(
-        self,
-        source: Source,
-        out: str | Path | None = None,
-        *,
-        k: int | None = None,
-        threshold: ThresholdLike | None = None,
-        format: str | None = None,
-        likeliest_path: bool = False,
-        only: LabelList | None = None,
-        exclude: LabelList | None = None,
-        ancestors: bool = False,
-        language: str | None = None,
-        columns: Columns | None = None,
-        batch_size: int = 1024,
-        on_batch: Callable[[int], None] = lambda _: None,
-    ) -> int:
-        """Predict labels for a whole file in constant memory and write them to a file.
-
-        Parameters
-        ----------
-        source : path, DataFrame, list of dict or Dataset
-            The examples; also a .txt file that is one document, or a folder of such files.
-        out : path, optional
-            The file to write, which is replaced as a whole or not at all. Default: standard output.
-        k : int, optional
-            Maximum number of labels per example. Default: 5, or 50 with a threshold.
-        threshold : float or "auto", optional
-            Leave out labels with a lower score; "auto" is the one that `choose_threshold` set.
-        format : "jsonl", "csv" or "parquet", optional
-            The format to write. Default: by the suffix of `out`, else JSON lines.
-        likeliest_path : bool, default False
-            Also write the likeliest path in the taxonomy, and the likeliest label of every other
-            kind.
-        only, exclude, ancestors, language
-            As for `tag`.
-        columns : Columns, optional
-            The columns of a table. Default: those of the training data.
-        batch_size : int, default 1024
-            Number of examples in memory at a time.
-        on_batch : callable, optional
-            Called after each batch with the number of examples done.
-
-        Returns
-        -------
-        int
-            Number of examples.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> tagger.predict_file([{"text": "apple"}], k=1)
-        {"id": "1", "labels": [{"name": "fruit", "score": 1.0}]}
-        1
-        """
-        if k is None:
-            k = 5 if threshold is None else thresholds.RANKED
-        return predict_file(
-            self,
-            self.iter_batches(source, columns=columns, batch_size=batch_size),
-            out,
-            k=k,
-            least=0.0 if threshold is None else self.resolve_threshold(threshold),
-            format=format,
-            likeliest_path=likeliest_path,
-            selection=Selection(self, only, exclude, ancestors=ancestors),
-            language=language,
-            on_batch=on_batch,
-        )
-
-    def predict(
-        self,
-        dataset: Dataset,
-        k: int = 5,
-        *,
-        only: LabelList | None = None,
-        exclude: LabelList | None = None,
-        ancestors: bool = False,
-    ) -> Ranking:
-        """Rank labels for the examples of a Dataset.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            The examples; their labels, if any, are not used.
-        k : int, default 5
-            Number of labels per example.
-        only, exclude, ancestors
-            As for `tag`.
-
-        Returns
-        -------
-        Ranking
-            Label numbers and scores; `to_tags` gives them names.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> tagger.predict(tagger.read(rows), k=1).labels.tolist()
-        [[0], [1]]
-        """
-        selection = Selection(self, only, exclude, ancestors=ancestors)
-        X = self.pipeline.transform(dataset)
-        return selection.closed(selection.rank(self.method, X, k))
-
-    def to_tags(
-        self, ranking: Ranking, threshold: float = 0.0, language: str | None = None
-    ) -> list[Tags]:
-        """Return a ranking with label names for numbers.
-
-        Parameters
-        ----------
-        ranking : Ranking
-            What `predict` returned.
-        threshold : float, default 0.0
-            Leave out labels with a lower score.
-        language : str, optional
-            The language of the names, if the model has label texts.
-
-        Returns
-        -------
-        list of Tags
-            The labels of each example, best first.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> tagger.to_tags(tagger.predict(tagger.read(rows[:1]), k=1))
-        [[Tag(name='fruit', score=1.0)]]
-        """
-        return self.tag_maker(language).tags(ranking, threshold)
-
-    def find_labels(
-        self, query: str = "", k: int = 10, *, language: str | None = None, similar: int = 3
-    ) -> list[FoundLabel]:
-        """Find labels by name, alternative name, id, notation or URI.
-
-        Case, accents and punctuation do not matter. Exact matches come first, then names that begin
-        with the query, that hold its words or the beginnings of these, and that hold it anywhere;
-        within each kind, frequent labels come first. If nothing matches, labels with a similar name
-        are returned.
-
-        Parameters
-        ----------
-        query : str, default ""
-            What to look for; "" finds all labels.
-        k : int, default 10
-            Maximum number of labels.
-        language : str, optional
-            The language of the names in the result.
-        similar : int, default 3
-            Number of similar labels to give for each.
-
-        Returns
-        -------
-        list of FoundLabel
-            The labels with training counts, path in the taxonomy and similar labels.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> [(found.name, found.count) for found in tagger.find_labels("FRU")]
-        [('fruit', 4)]
-        """
-        return self.derived(LabelSearch).find(query, k, language, similar)
-
-    def describe_label(
-        self, label: str, *, language: str | None = None, similar: int = 3
-    ) -> FoundLabel:
-        """Return what is known of one label.
-
-        Parameters
-        ----------
-        label : str
-            Its id, URI, notation or preferred name.
-        language : str, optional
-            The language of the names in the result.
-        similar : int, default 3
-            Number of similar labels to give.
-
-        Raises
-        ------
-        ParameterError
-            If no label is called so, or several are.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> ls.train(rows * 4, method="knn").describe_label("tool").count
-        4
-        """
-        return self.derived(LabelSearch).describe(label, language, similar)
-
-    def label_paths(self, language: str | None = None) -> LabelPaths:
-        """Return the places of labels in the taxonomy, with names in one language.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> ls.train(rows * 4, method="knn").label_paths().path(1)
-        []
-        """
-        return self.derived(LabelPaths, self._known_language(language))
-
-    def label_children(
-        self, parent: str | None = None, *, language: str | None = None
-    ) -> list[LabelNode]:
-        """Return the nodes of the taxonomy directly below a node, or at the top.
-
-        Parameters
-        ----------
-        parent : str, optional
-            The id of a label or of another node of the taxonomy. Default: the top, which also has
-            the labels that are not in the taxonomy.
-        language : str, optional
-            The language of the names.
-
-        Returns
-        -------
-        list of LabelNode
-            Nodes with others below them first, then by name.
-
-        Raises
-        ------
-        ParameterError
-            If there is no such node.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> [node.name for node in ls.train(rows * 4, method="knn").label_children()]
-        ['fruit', 'tool']
-        """
-        return self.label_paths(language).children(parent)
-
-    def derived(self, make: Callable[..., _Derived], *args: Any) -> _Derived:
-        """Return `make(self, *args)`: the same until names, label texts or taxonomy change.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> from labelspace.model.label_lookup import LabelLookup
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> tagger.derived(LabelLookup) is tagger.derived(LabelLookup)
-        True
-        """
-        made_of, known = self._derived
-        now = (self.label_names, self.label_texts, self.taxonomy)
-        if any(old is not new for old, new in zip(made_of, now, strict=True)):
-            known = {}
-            self._derived = now, known
-        key = (make, *args)
-        if key not in known:
-            known[key] = make(self, *args)
-        found: _Derived = known[key]
+        if save_to is not None:
+            figures = figures_of_test(found, name_of(source), propensity, propensity_from)
+            store_figures(self, figures, save_to)
         return found
 
     def choose_threshold(
@@ -756,31 +285,6 @@ class Tagger:
         self.metadata["threshold"] = found.metadata()
         return found
 
-    def resolve_threshold(self, threshold: ThresholdLike) -> float:
-        """Return the threshold as a number: "auto" is the one that was chosen for this model.
-
-        Raises
-        ------
-        ParameterError
-            If it is "auto" and none was chosen.
-
-        Examples
-        --------
-        >>> import labelspace as ls
-        >>> rows = [{"text": "apple", "labels": ["fruit"]}, {"text": "saw", "labels": ["tool"]}]
-        >>> tagger = ls.train(rows * 4, method="knn")
-        >>> tagger.resolve_threshold(0.5)
-        0.5
-        """
-        if threshold != "auto":
-            return threshold
-        if "threshold" not in self.metadata:
-            raise ParameterError(
-                "threshold 'auto': the model has none; give held-out data to choose it on "
-                "(predict --valid FILE, or train --threshold-for micro-f1)"
-            )
-        return float(self.metadata["threshold"]["value"])
-
     def explain(
         self, example: str | Dataset | Features, label: str | None = None, k: int = 5
     ) -> Explanation:
@@ -816,12 +320,7 @@ class Tagger:
         >>> [word for word, contribution in tagger.explain("a ripe apple", "fruit").features]
         ['apple', 'ripe']
         """
-        if not self.method.can_explain:
-            raise UnsupportedError(
-                f"explain is not supported by {self.method.name}; methods that support it: "
-                f"{methods_with('explain')}"
-            )
-        return explain(self, self._row_of(example, "explain"), label, k)
+        return explain(self, example, label, k)
 
     def neighbours(self, example: str | Dataset | Features, k: int = 5) -> list[NearExample]:
         """Return the training examples that are nearest to an example.
@@ -854,24 +353,7 @@ class Tagger:
         >>> [(near.id, near.labels) for near in tagger.neighbours("a ripe apple")]
         [('a', ['fruit'])]
         """
-        if not self.method.can_find_examples:
-            raise UnsupportedError(
-                f"{self.method.name} keeps no training examples; methods that find near ones: "
-                f"{methods_with('neighbours')}"
-            )
-        row = self._row_of(example, "compare")
-        if row.shape[0] != 1:
-            raise InputError(f"{row.shape[0]} examples were given: pass one at a time")
-        return near_examples(self, self.method.nearest_examples(row, checked_count("k", k)))
-
-    def _row_of(self, example: str | Dataset | Features, purpose: str) -> Features:
-        """Return the features of an example; raise InputError for a text without known words."""
-        if isinstance(example, str):
-            row = self.pipeline.transform_texts([example])
-            if not row.nnz:
-                raise InputError(f"no known word in this text: there is nothing to {purpose}")
-            return row
-        return self.pipeline.transform(example) if isinstance(example, Dataset) else example
+        return nearest_examples(self, example, k)
 
     def update(
         self,

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labelspace.model.tagger import Tagger
+    from labelspace.model.model_labels import ModelLabels
     from labelspace.ranking import Ranking
 
 
@@ -80,13 +80,13 @@ class TagMaker:
 
     Parameters
     ----------
-    tagger : Tagger
+    tagger : ModelLabels
         The model.
     language : str, optional
         The language of the names. Default: see `LabelTexts.names`.
     """
 
-    def __init__(self, tagger: Tagger, language: str | None = None) -> None:
+    def __init__(self, tagger: ModelLabels, language: str | None = None) -> None:
         texts = tagger.label_texts
         self.ids: Sequence[str] = tagger.label_names
         self.names = tagger.names(language)

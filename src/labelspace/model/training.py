@@ -23,9 +23,9 @@ from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods import DEFAULT_METHOD
 from labelspace.methods.base import Method
-from labelspace.methods.parameters import is_auto
 from labelspace.methods.registry import method_class
 from labelspace.metrics import thresholds
+from labelspace.model.figures import FIGURES, hold_out_figures, name_of
 from labelspace.model.memory import needed_bytes, refuse_if_too_large
 from labelspace.model.reading import (
     Source,
@@ -42,6 +42,7 @@ from labelspace.runs.progress import ProgressBar, Stages, interactive, progress_
 
 logger = logging.getLogger(__name__)
 
+MOST_LETTERS = 1 << 26  # of texts in memory; those of larger files are read again where needed
 _HELD_OUT = 0.1  # share of the training data for choosing a threshold, if no data are given
 
 
@@ -119,7 +120,7 @@ def train(
     >>> ls.train(rows, method=ls.KNN(neighbours=3)).method
     KNN(neighbours=3)
     """
-    model = _created(method, params)
+    model = created_method(method, params)
     if threshold_for is not None:
         thresholds.check_goal(threshold_for)
     _warn_of_absent_members(model)
@@ -150,17 +151,17 @@ class _Run:
     def train(self, source: Source, valid: Source | None, labels: LabelSource) -> Tagger:
         model, threshold_for = self.model, self.threshold_for
         self.on_stage("reading")
-        known = _as_dataset(source, self.columns, labels=labels)
-        held_out = None if valid is None else _as_dataset(valid, self.columns, known.names())
-        width = _trained_width(known, model)
+        known = as_dataset(source, self.columns, labels=labels)
+        held_out = None if valid is None else as_dataset(valid, self.columns, known.names())
+        width = trained_width(known, model)
         if threshold_for is not None and held_out is None:
             known, held_out = known.split(_HELD_OUT, seed=model.get_params().get("seed", 0))
-        dataset = _trained_part(known, width)
+        dataset = trained_part(known, width)
         self.on_stage("computing features")
-        pipeline, X, metadata = _fit_features(dataset, model, self.features)
+        pipeline, X, metadata = fit_features(dataset, model, self.features)
         self.on_stage("loading libraries, checking memory")  # loading takes longer than the check
+        texts = label_texts_for(pipeline, dataset, model)
         matches = pipeline.matcher is not None
-        texts = _label_texts(pipeline, dataset, model)
         refuse_if_too_large(model, Shape.of(X, dataset.labels, matches, texts))
         self.on_stage(f"training {model.name}")
         start = time.monotonic()
@@ -173,22 +174,35 @@ class _Run:
             else (pipeline.transform(held_out), held_out.labels[:, : dataset.n_labels]),
             taxonomy=dataset.taxonomy,
             callbacks=self.callbacks,
-            **({"label_names": pipeline.label_names(dataset)} if model.needs_label_names else {}),
-            **({"name_matches": True} if matches else {}),
-            **({"label_texts": texts} if texts is not None else {}),
+            **further_arguments(pipeline, dataset, model, texts),
         )
         metadata["seconds"] = round(time.monotonic() - start, 3)
         tagger = _fitted_tagger(known, pipeline, model, metadata)
         tagger.columns = self.columns or Columns()
         if any(isinstance(callback, History) for callback in self.callbacks):
             tagger.history = curves_of(model)
+        if figures := _measured_in_training(tagger, valid, held_out is None):
+            tagger.metadata[FIGURES] = [figures]
         if threshold_for is not None and held_out is not None:
             self.on_stage("choosing a threshold")
             tagger.choose_threshold(held_out, threshold_for)
         return tagger
 
 
-def _trained_width(dataset: Dataset, model: Method) -> int:
+def _measured_in_training(tagger: Tagger, valid: Source | None, cut: bool) -> dict[str, Any] | None:
+    """Return the figures of examples that the method held out, if it did.
+
+    `cut` means that the method cut them from the training data itself.
+    """
+    method, counts = tagger.method, tagger.label_counts
+    held, method.held_out_ = method.held_out_, None
+    if held is None or counts is None:
+        return None
+    source = "" if valid is None else name_of(valid)
+    return hold_out_figures(held, counts, source, grouped=cut and method.name == DEFAULT_METHOD)
+
+
+def trained_width(dataset: Dataset, model: Method) -> int:
     """Return the number of labels that the method is trained on.
 
     Labels that only the label texts have come last. To a method that does not use the texts they
@@ -199,7 +213,7 @@ def _trained_width(dataset: Dataset, model: Method) -> int:
     return int(dataset.labels.indices.max(initial=-1)) + 1
 
 
-def _trained_part(dataset: Dataset, width: int) -> Dataset:
+def trained_part(dataset: Dataset, width: int) -> Dataset:
     return dataset if width == dataset.n_labels else with_labels_to(dataset, width)
 
 
@@ -228,14 +242,14 @@ def needed_memory(
     >>> needed["the data"] > 0
     True
     """
-    model = _created(method, params)
-    dataset = _as_dataset(source, columns, labels=labels)
-    dataset = _trained_part(dataset, _trained_width(dataset, model))
-    pipeline, X, _ = _fit_features(dataset, model, features)
-    return needed_bytes(model, _shape(X, dataset, pipeline, model))
+    model = created_method(method, params)
+    dataset = as_dataset(source, columns, labels=labels)
+    dataset = trained_part(dataset, trained_width(dataset, model))
+    pipeline, X, _ = fit_features(dataset, model, features)
+    return needed_bytes(model, shape_of(X, dataset, pipeline, model))
 
 
-def _created(method: str | Method, params: dict[str, Any]) -> Method:
+def created_method(method: str | Method, params: dict[str, Any]) -> Method:
     """Return a new model with checked parameters."""
     if isinstance(method, Method):
         if params:
@@ -262,7 +276,7 @@ def _warn_of_absent_members(model: Method) -> None:
         )
 
 
-def _fit_features(
+def fit_features(
     dataset: Dataset, model: Method, features: str | TextFeatures | None
 ) -> tuple[FeaturePipeline, Features, dict[str, Any]]:
     """Return the pipeline, the rows of the training data, and metadata on the features' speed."""
@@ -284,14 +298,27 @@ def _fit_features(
     return pipeline, X, {"text_features": speed}
 
 
-def _label_texts(pipeline: FeaturePipeline, dataset: Dataset, model: Method) -> csr_matrix | None:
+def label_texts_for(
+    pipeline: FeaturePipeline, dataset: Dataset, model: Method
+) -> csr_matrix | None:
     """Return the features of the labels' texts, for a method that takes them."""
     wanted = model.takes_label_texts and uses_label_texts(dataset, model)
     return pipeline.label_texts(dataset) if wanted else None
 
 
-def _shape(X: Features, dataset: Dataset, pipeline: FeaturePipeline, model: Method) -> Shape:
-    texts = _label_texts(pipeline, dataset, model)
+def further_arguments(
+    pipeline: FeaturePipeline, dataset: Dataset, model: Method, texts: csr_matrix | None
+) -> dict[str, Any]:
+    """Return the arguments of `fit` that only some methods take; `label_texts_for` has `texts`."""
+    return {
+        "label_names": pipeline.label_names(dataset) if model.needs_label_names else None,
+        "label_texts": texts,
+        "name_matches": pipeline.matcher is not None,
+    }
+
+
+def shape_of(X: Features, dataset: Dataset, pipeline: FeaturePipeline, model: Method) -> Shape:
+    texts = label_texts_for(pipeline, dataset, model)
     return Shape.of(X, dataset.labels, pipeline.matcher is not None, texts)
 
 
@@ -316,7 +343,7 @@ def _fitted_tagger(
     )
 
 
-def _as_dataset(
+def as_dataset(
     source: Source,
     columns: Columns | None,
     names: list[str] | None = None,
@@ -332,48 +359,5 @@ def _as_dataset(
         label_names=names,
         unknown_labels="error" if names is None else "extend",
         label_texts=labels,
+        most_letters=MOST_LETTERS,
     )
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """The plan of a training run, made without training.
-
-    Attributes
-    ----------
-    parameters : dict
-        The method's parameters, every "auto" replaced by its value; "auto" is left where the value
-        is chosen in training.
-    chosen : dict
-        Those of them that were "auto".
-    memory : dict of str to int
-        Bytes at the peak, by purpose.
-    """
-
-    parameters: dict[str, Any]
-    chosen: dict[str, Any]
-    memory: dict[str, int]
-
-
-def plan_training(
-    source: Source,
-    *,
-    method: str | Method = DEFAULT_METHOD,
-    features: str | TextFeatures | None = None,
-    labels: LabelSource = "auto",
-    columns: Columns | None = None,
-    **params: Any,
-) -> TrainingPlan:
-    """Return the parameters and the memory that `train` would use, without training.
-
-    The arguments are those of `train`.
-    """
-    model = _created(method, params)
-    dataset = _as_dataset(source, columns, labels=labels)
-    dataset = _trained_part(dataset, _trained_width(dataset, model))
-    pipeline, X, _ = _fit_features(dataset, model, features)
-    shape = _shape(X, dataset, pipeline, model)
-    resolved = model.resolve(model.get_params(), shape)
-    given = model.get_params()
-    chosen = {name: value for name, value in resolved.items() if is_auto(given[name])}
-    return TrainingPlan(resolved, chosen, needed_bytes(model, shape))

@@ -18,6 +18,7 @@ from labelspace.features.pipeline import FeaturePipeline
 from labelspace.labels.levels import Levels
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.descriptions import methods_with
+from labelspace.model.figures import FIGURES, with_added
 from labelspace.model.memory import refuse_if_too_large
 from labelspace.model.reading import kept_ids, label_text_figures, read_labelled, with_labels_first
 
@@ -60,8 +61,7 @@ def update_tagger(
     on_stage(f"training {tagger.method.name}")
     start, known = time.monotonic(), tagger.method.n_labels_
     renamed = pipeline is not tagger.pipeline
-    given = {"name_matches": True} if renamed else {}
-    tagger.method.partial_fit(X, Y, callbacks=callbacks, **given)
+    tagger.method.partial_fit(X, Y, name_matches=renamed, callbacks=callbacks)
     tagger.pipeline = pipeline
     done = {
         "points": len(dataset),
@@ -69,6 +69,8 @@ def update_tagger(
         "seconds": round(time.monotonic() - start, 3),
     }
     tagger.metadata["updates"] = [*tagger.metadata.get("updates", []), done]
+    if FIGURES in tagger.metadata:
+        tagger.metadata[FIGURES] = with_added(tagger.metadata[FIGURES], len(dataset))
     if tagger.example_ids is not None:
         # Rows of an update without ids have their numbers.
         first = len(tagger.example_ids) + 1

@@ -154,6 +154,8 @@ class Trainer:
         Share of the run in which the learning rate first rises from 0.
     patience : int, optional
         Stop after this many epochs without a better validation score.
+    validate_from : float
+        Share of the epochs before the first validation score; the last epoch always has one.
     callbacks : sequence of Callback
         Called at the start, after batches and epochs, and at the end.
     identity : str
@@ -192,11 +194,13 @@ class Trainer:
         schedule: Schedule = "constant",
         warmup: float = 0.0,
         patience: int | None = None,
+        validate_from: float = 0.0,
         callbacks: Sequence[Callback] = (),
         identity: str = "",
     ) -> None:
         self.epochs, self.batch_size, self.seed = epochs, batch_size, seed
         self.schedule, self.warmup, self.patience = schedule, warmup, patience
+        self.validate_from = validate_from
         self.callbacks, self.identity = callbacks, identity
         self.progress = Progress()
         self.loss = math.nan
@@ -273,7 +277,7 @@ class Trainer:
     def _close_epoch(self) -> None:
         at = self.progress
         entry = {"epoch": at.epoch + 1, "loss": at.loss_sum / max(1, at.step)}
-        if self.task.score is not None:
+        if self.task.score is not None and at.epoch >= int(self.validate_from * self.epochs):
             score = entry["score"] = float(self.task.score())
             if not math.isfinite(score):
                 raise TrainingError(f"the validation score became {score}")

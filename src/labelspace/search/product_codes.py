@@ -33,10 +33,19 @@ class ProductCodes:
         The centroids.
     by_distance : bool
         Whether candidates are the nearest by Euclidean distance instead of inner product.
+    known : ndarray, optional
+        The `packed` codes of the first `n_known` vectors, which are not encoded again.
+    n_known : int, default 0
     """
 
     def __init__(
-        self, vectors: np.ndarray, codebook: np.ndarray, *, by_distance: bool = False
+        self,
+        vectors: np.ndarray,
+        codebook: np.ndarray,
+        *,
+        by_distance: bool = False,
+        known: np.ndarray | None = None,
+        n_known: int = 0,
     ) -> None:
         faiss = load_faiss()
         self.codebook = np.ascontiguousarray(codebook, np.float32)
@@ -46,8 +55,25 @@ class ProductCodes:
         self._index = faiss.IndexPQFastScan(dim, self.n_subquantisers, 4, metric, _BLOCK_SIZE)
         faiss.copy_array_to_vector(self.codebook.ravel(), self._index.pq.centroids)
         self._index.is_trained = True
-        for start in range(0, len(vectors), _ENCODED_ROWS):
+        if known is not None and n_known:
+            self._take(known, n_known)
+        for start in range(self._index.ntotal, len(vectors), _ENCODED_ROWS):
             self._index.add(_padded(vectors[start : start + _ENCODED_ROWS], self.subdim))
+
+    @property
+    def packed(self) -> np.ndarray:
+        """The codes of all vectors as faiss keeps them, uint8."""
+        return np.asarray(load_faiss().AlignedTable_to_array(self._index.codes))
+
+    def _take(self, packed: np.ndarray, count: int) -> None:
+        """Copy the codes of `count` vectors; raise StoreError if there are not as many."""
+        blocks = -(-count // _BLOCK_SIZE)
+        size = blocks * _BLOCK_SIZE * (self._index.M2 // 2)
+        if packed.dtype != np.uint8 or packed.shape != (size,):
+            raise StoreError("the search codes do not fit the vectors: restore the model")
+        self._index.codes.resize(size)
+        load_faiss().copy_array_to_AlignedTable(packed, self._index.codes)
+        self._index.ntotal, self._index.ntotal2 = count, blocks * _BLOCK_SIZE
 
     def candidates(self, queries: np.ndarray, size: int) -> np.ndarray:
         """Return (n, size) int32 ids of the vectors that are best by their codes.
@@ -93,10 +119,11 @@ def stored_codebook(arrays: Mapping[str, np.ndarray], dim: int) -> np.ndarray:
 def code_state(
     kind: str, codes: ProductCodes, rerank_size: int, recall: float
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of an index over codes; the codes are made again from its vectors."""
+    """Return the arrays of an index over codes."""
     return {
         "kind": stored_kind(kind),
         "codebook": codes.codebook,
+        "codes": codes.packed,
         "rerank_size": np.array([rerank_size]),
         "recall": np.array([recall]),
     }

@@ -28,9 +28,17 @@ class QuantisedIndex(InnerProductIndex):
 
     kind: ClassVar[str] = "quantised"
 
-    def __init__(self, vectors: np.ndarray, codebook: np.ndarray, rerank_size: int) -> None:
+    def __init__(
+        self,
+        vectors: np.ndarray,
+        codebook: np.ndarray,
+        rerank_size: int,
+        known: np.ndarray | None = None,
+        n_known: int = 0,
+    ) -> None:
+        """Encode the vectors; `known` are the codes of the first `n_known`."""
         super().__init__(vectors)
-        self.codes = ProductCodes(vectors, codebook)
+        self.codes = ProductCodes(vectors, codebook, known=known, n_known=n_known)
         self.recall = 0.0
         self.set_rerank_size(rerank_size)
 
@@ -43,7 +51,8 @@ class QuantisedIndex(InnerProductIndex):
     def restore(cls, vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
         codebook = stored_codebook(arrays, vectors.shape[1])
-        index = cls(vectors, codebook, kept_count(arrays, "rerank_size"))
+        size = kept_count(arrays, "rerank_size")
+        index = cls(vectors, codebook, size, arrays.get("codes"), len(vectors))
         index.recall = float(arrays["recall"][0])
         return index
 
@@ -58,7 +67,8 @@ class QuantisedIndex(InnerProductIndex):
 
     def extended(self, vectors: np.ndarray) -> Self:
         """Return the same codebook over more vectors, of which the first are those of this one."""
-        index = type(self)(vectors, self.codes.codebook, self.rerank_size)
+        known, n_known = self.codes.packed, len(self.vectors)
+        index = type(self)(vectors, self.codes.codebook, self.rerank_size, known, n_known)
         index.recall = self.recall
         return index
 

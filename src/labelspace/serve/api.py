@@ -19,7 +19,8 @@ from labelspace.maps.page import packed_map
 from labelspace.methods.base import Method
 from labelspace.model.label_lookup import LabelLookup
 from labelspace.model.prediction import DIGITS
-from labelspace.model.tagger import Tagger, ThresholdLike
+from labelspace.model.predictor import ThresholdLike
+from labelspace.model.tagger import Tagger
 from labelspace.ranking import Ranking
 from labelspace.serve import schemas
 from labelspace.serve.context import Context, json_response, known_labels, languages_of
@@ -243,7 +244,9 @@ def own_routes(context: Context) -> APIRouter:
         served = models[name]
         content = await context.run(maps.of, served, format, k)
         if format == "packed":
-            return Response(content, media_type="application/octet-stream")
+            # "identity" keeps the middleware from compressing it again.
+            headers = {"Content-Encoding": "identity"}
+            return Response(content, headers=headers, media_type="application/octet-stream")
         if "gzip" in request.headers.get("accept-encoding", ""):
             return json_response(content, {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
         return json_response(await context.run(gzip.decompress, content))
@@ -345,7 +348,7 @@ class Maps:
                         found.parent[order] < 0, -1, place[found.parent[order]]
                     ).tolist(),
                     "group": found.group[order].tolist(),
-                    "groups": [found.names[head] for head in found.heads],
+                    "groups": found.titles,
                 }
                 known[key] = gzip.compress(to_json(content), 6)
         return known[key]

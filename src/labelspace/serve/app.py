@@ -19,13 +19,14 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import FileResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from labelspace._version import __version__
 from labelspace.errors import LabelspaceError
+from labelspace.maps.page import assembled
 from labelspace.serve.annif import TAG as ANNIF
 from labelspace.serve.annif import annif_routes
 from labelspace.serve.api import own_routes
@@ -123,10 +124,13 @@ class Application:
 
         @api.get("/", include_in_schema=False)
         async def page() -> Response:
-            return FileResponse(str(folder / "index.html"), headers=_PAGE_HEADERS)
+            return HTMLResponse(index, headers=_PAGE_HEADERS)
 
         folder = files("labelspace.serve") / "page"
-        # The page draws the label space by the scripts of the map's own page.
+        # The page draws the label space by the scripts and parts of the map's own page.
+        index = assembled(
+            (folder / "index.html").read_text(encoding="utf-8"), {"star": "The star is your text. "}
+        )
         api.mount("/page/map", PageFiles(directory=str(files("labelspace.maps") / "page")))
         api.mount("/page", PageFiles(directory=str(folder)))
         api.add_exception_handler(Failure, _on_failure)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from labelspace.errors import ParameterError
 
@@ -91,11 +92,18 @@ class Settings:
     @classmethod
     def from_environment(cls) -> Settings:
         """Return the settings that the parent process stored."""
-        stored = json.loads(os.environ[ENVIRONMENT])
-        stored["limits"] = Limits(**stored["limits"])
-        stored["origins"] = tuple(stored["origins"])
-        stored["hosts"] = None if stored["hosts"] is None else tuple(stored["hosts"])
-        return cls(**stored)
+        return cls.of(json.loads(os.environ[ENVIRONMENT]))
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Settings:
+        """Return the settings of which `dataclasses.asdict` gave plain values."""
+        hosts = None if stored["hosts"] is None else tuple(stored["hosts"])
+        changed = {
+            "limits": Limits(**stored["limits"]),
+            "origins": tuple(stored["origins"]),
+            "hosts": hosts,
+        }
+        return cls(**{**stored, **changed})
 
 
 def named_models(given: Iterable[str]) -> dict[str, str]:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from labelspace.components.training_data import Shape
+from labelspace.methods import timing
 from labelspace.methods.fusion import budget, plan
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.columns import MemberColumns
+from labelspace.methods.fusion.fitting import plan_within
 from labelspace.methods.fusion.method import Fusion
 from labelspace.methods.fusion.plan import Member
 from support.planted import planted
@@ -45,7 +47,7 @@ def clock(monkeypatch):
     ],
 )
 def test_the_longest_plan_that_fits_is_chosen(seconds, expected, epochs):
-    chosen = Fusion(budget=seconds)._plan_within(TrainingBudget(seconds), FEW)
+    chosen = plan_within(Fusion(budget=seconds), TrainingBudget(seconds), FEW)
     assert [member.method for member in chosen] == expected
     assert [m.parameters["epochs"] for m in chosen if m.method == "dxml"] == [epochs] * bool(epochs)
 
@@ -79,18 +81,18 @@ def test_a_member_that_cannot_fit_is_not_measured(monkeypatch):
 
 def test_times_are_measured_on_a_sample_and_scaled_to_all_examples(monkeypatch):
     X, Y = planted(300)
-    monkeypatch.setattr(budget, "SAMPLE", 100)
+    monkeypatch.setattr(timing, "SAMPLE", 100)
     taken = []
 
     def fit(_self, name, parameters, rows, _held):
         taken.append((name, len(rows)))
         return 0.01 * len(rows) * parameters.get("epochs", 1)
 
-    monkeypatch.setattr(TrainingBudget, "_fit", fit)
+    monkeypatch.setattr(timing.TimingSample, "_fit", fit)
     monkeypatch.setattr(budget, "MARGIN", 1.0)
     limit = TrainingBudget(100.0)
     limit.calibrate(X, Y, MemberColumns(), 0)
-    n = len(limit._rows)
+    n = len(limit._sample.rows)
     assert limit.seconds_of(Member("knn", {})) == pytest.approx(0.01 * n)
     assert taken == [("knn", 100), ("knn", 100)]
     assert limit.seconds_of(Member("knn", {"seed": 1})) == pytest.approx(0.01 * n)

@@ -13,6 +13,7 @@ from labelspace.components.stacking import Combiner
 from labelspace.components.training_data import Shape
 from labelspace.errors import InputError, ModelFormatError
 from labelspace.methods.fusion.plan import LONG_TEXTS, plan_members
+from labelspace.model.plan import plan_training
 from support.named import N_LABELS, N_SEEN, named
 
 MEMBERS = "knn,linear,lexical"
@@ -90,7 +91,7 @@ def test_copies_of_members_and_given_validation():
 
 
 def test_auto_adds_the_lexical_member():
-    plan = ls.model.training.plan_training(named(60), method="fusion")
+    plan = plan_training(named(60), method="fusion")
     assert plan.parameters["members"][0]["method"] == "lexical"
     assert any(purpose.startswith("lexical:") for purpose in plan.memory)
 

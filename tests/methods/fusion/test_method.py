@@ -8,17 +8,13 @@ from scipy.sparse import csr_matrix
 
 import labelspace
 from labelspace.classifiers.one_vs_rest import LinearRanker
+from labelspace.components.candidates import COLUMNS, gather, listed_by_any
 from labelspace.components.near_duplicates import cut_by_group
-from labelspace.components.stacking import (
-    COLUMNS,
-    MAX_P1_LOSS,
-    Combiner,
-    _largest_loss,
-    gather,
-    listed_by_any,
-)
+from labelspace.components.stacking import Combiner
+from labelspace.components.tail_objective import MAX_P1_LOSS, choose_tail_offset, largest_loss
 from labelspace.components.training_data import Shape
 from labelspace.errors import ParameterError
+from labelspace.methods.fusion import fitting
 from labelspace.methods.fusion import method as fusion
 from labelspace.methods.fusion.float16 import as_float32
 from labelspace.methods.fusion.members import stored_arrays
@@ -107,26 +103,26 @@ def test_a_sample_weight_of_two_is_an_example_that_occurs_twice():
 def test_a_loss_among_near_duplicates_counts_once():
     right, then = np.ones(1000), np.where(np.arange(1000) < 100, 0.0, 1.0)
     plain, tail = (right, np.full(1000, 0.9)), (then, np.full(1000, 0.899))
-    assert _largest_loss(plain, tail, np.ones(1000)) > MAX_P1_LOSS
+    assert largest_loss(plain, tail, np.ones(1000)) > MAX_P1_LOSS
     weights = np.where(np.arange(1000) < 100, 0.01, 1.0)
-    assert _largest_loss(plain, tail, weights) <= MAX_P1_LOSS
+    assert largest_loss(plain, tail, weights) <= MAX_P1_LOSS
 
 
 @pytest.mark.parametrize("n", [100, 1000, 10_000])
 def test_few_examples_without_a_loss_do_not_prove_that_there_is_none(n):
     right, chance = np.ones(n), np.full(n, 0.9)
     # Probabilities expect a loss of 0.2 points, and none is measured.
-    largest = _largest_loss((right, chance), (right, chance - 0.002), np.ones(n))
+    largest = largest_loss((right, chance), (right, chance - 0.002), np.ones(n))
     assert (largest <= MAX_P1_LOSS) == (n > 100)
-    assert _largest_loss((right, chance), (right, chance), np.ones(n)) == 0.0
+    assert largest_loss((right, chance), (right, chance), np.ones(n)) == 0.0
 
 
 def test_a_loss_that_many_examples_show_counts_more_than_the_expected_one():
     n = 20_000
     right, chance = np.ones(n), np.full(n, 0.9)
     then = np.where(np.arange(n) < 0.03 * n, 0.0, 1.0)
-    assert _largest_loss((right, chance), (then, chance - 0.001), np.ones(n)) > 0.02
-    few = _largest_loss(
+    assert largest_loss((right, chance), (then, chance - 0.001), np.ones(n)) > 0.02
+    few = largest_loss(
         (right[:100], chance[:100]), (right[:100], chance[:100] - 0.03), np.ones(100)
     )
     assert few > 0.01
@@ -165,7 +161,7 @@ def test_the_tail_objective_ranks_rare_labels_higher():
     members, Y = thinned(*drawn())
     combiner = Combiner.fit(members, Y, Y)
     plain = evaluate(combiner.rank(members, 5), Y, Y)
-    combiner.choose_tail_offset("psp", members, Y, Y)
+    choose_tail_offset(combiner, "psp", members, Y, Y)
     assert combiner.tail_offset[1] <= combiner.tail_offset[0] < np.inf
     best = combiner.rank(members, 5)
     tail = evaluate(best, Y, Y)
@@ -173,7 +169,7 @@ def test_the_tail_objective_ranks_rare_labels_higher():
     assert sum(tail[f"PSP@{k}"] - plain[f"PSP@{k}"] for k in (1, 3, 5)) > 0
     assert tail["P@1"] >= plain["P@1"] - 1.0
     sets = choose_threshold(combiner.rank(members, 20), Y, "macro-f1")
-    combiner.choose_tail_offset("f1", members, Y, Y)
+    choose_tail_offset(combiner, "f1", members, Y, Y)
     assert choose_threshold(combiner.rank(members, 20), Y, "macro-f1").macro_f1 >= sets.macro_f1
 
 
@@ -213,7 +209,7 @@ def test_the_tail_objective_loses_little_precision_on_new_examples():
         (np.flatnonzero(own), Combiner.fit([m.take(~own) for m in members], Y[~own], Y, tail=True))
         for own in (half, ~half)
     ]
-    combiner.choose_tail_offset("psp", members, Y, Y, folds=folds)
+    choose_tail_offset(combiner, "psp", members, Y, Y, folds=folds)
     best = combiner.rank(again, 5)
     tail = evaluate(best, Y_new, Y)
     assert tail["P@1"] >= plain["P@1"] - 1.0
@@ -225,7 +221,7 @@ def test_scores_of_the_tail_objective_are_probabilities():
     members, Y = thinned(*drawn())
     again, Y_new = thinned(*drawn(seed=1))
     combiner = Combiner.fit(members, Y, Y, tail=True)
-    combiner.choose_tail_offset("psp", members, Y, Y)
+    choose_tail_offset(combiner, "psp", members, Y, Y)
     best = combiner.rank(again, 5)
     assert (np.diff(best.scores, axis=1) > 0).any()  # a rare label before a likelier one
     assert reliability(best, Y_new).ece < 0.03
@@ -318,7 +314,8 @@ def test_a_member_that_was_finished_with_other_parameters_is_trained_again(tmp_p
 
     def fitted(C, **given):
         plan = [Member("linear", {"C": C}), Member("knn", {})]
-        monkeypatch.setattr(fusion, "candidate_plans", lambda *_: [plan])
+        for module in (fusion, fitting):
+            monkeypatch.setattr(module, "candidate_plans", lambda *_: [plan])
         return Fusion(budget=1e6).fit(X, Y, **given)
 
     def stopped(*_):
@@ -356,7 +353,7 @@ def test_a_member_that_reranks_scores_the_candidates_of_the_others_alone(monkeyp
     hard = {"negatives": "hard", "shortlist": 8}
     tree, linear = Member("hierarchicalxc", {"ensemble": 1}), Member("linear", hard, reranks=True)
     model = fusion_of(monkeypatch, tree, Member("knn", {}), linear).fit(X, Y)
-    by_tree, by_knn, by_linear = model.rankings(X)
+    by_tree, by_knn, by_linear = model.rankings(X)[0]
     for row in range(len(by_linear)):
         named = {*by_tree.labels[row], *by_knn.labels[row]} - {-1}
         own = [label for label in by_linear.labels[row] if label >= 0]

@@ -91,7 +91,7 @@ def test_scores_of_an_updated_model_are_calibrated(portions):
 def test_recalibration_keeps_the_order_and_moves_the_scores():
     (X, Y), (X_more, Y_more), _ = halves()
     model = Fusion(members="knn,linear").fit(X, Y)
-    rankings = model.rankings(X_more)
+    rankings, _ = model.rankings(X_more)
     before = model.combiner_.rank(rankings, 5)
     hits = Y_more[:, :11].toarray()
     hits[::2] = 0.0  # as if half of the labels were wrong: the scores were too high

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace.components.training_data import TrainingData
 from labelspace.data.taxonomy import Taxonomy
 from labelspace.errors import CheckpointError, InputError, MissingExtraError, ParameterError
 from labelspace.features.pipeline import written_names
@@ -424,7 +425,8 @@ def test_label_names_are_part_of_the_identity():
     names, identities = csr_matrix(np.ones((len(taxonomy), 2), np.float32)), []
     for given in (None, names, 2 * names, names):
         resolved(model, X, Y)
-        identities.append(model._identity(X, Y, None, taxonomy, given))
+        data = TrainingData(X, Y, None, taxonomy, (), "", given)
+        identities.append(model._identity(data))
     assert len(set(identities)) == 3
     assert identities[1] == identities[3]
 

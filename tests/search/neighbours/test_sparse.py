@@ -98,3 +98,15 @@ def test_sparse_neighbours_are_those_of_the_dense_cosines(density):
     np.testing.assert_allclose(cosines, expected, atol=1e-5)
     found = np.take_along_axis(dense, np.maximum(near, 0), 1)
     np.testing.assert_allclose(np.where(near >= 0, found, 0), expected, atol=1e-5)
+
+
+def test_no_array_of_all_examples_is_made_for_a_query_that_meets_few():
+    """With 2**31 - 1 examples it would take 8 GB."""
+    last = 2**31 - 2
+    postings = csr_matrix(
+        (np.array([1.0, 0.6, 0.8], np.float32), np.array([5, last, last]), np.array([0, 2, 3])),
+        shape=(2, last + 1),
+    )
+    near, cosines = SparseNeighbours(postings).search(csr_matrix([[0.6, 0.8]], dtype=np.float32), 3)
+    assert near.tolist() == [[last, 5, -1]]
+    np.testing.assert_allclose(cosines, [[1.0, 0.6, 0.0]], rtol=1e-6)

@@ -84,3 +84,16 @@ def test_no_neighbours_have_no_votes():
     weights = softmax_weights(near, np.full(4, -np.inf))
     assert weights.tolist() == [0.0] * 4
     assert len(votes_by_label(near, weights, none, Y.indptr, Y.indices)[0]) == 0
+
+
+def test_no_array_of_all_labels_is_made():
+    """With 2**31 - 1 labels it would take 8 GB."""
+    last = 2**31 - 2
+    Y = csr_matrix(
+        (np.ones(4, np.float32), np.array([0, last, 7, last]), np.array([0, 2, 4])),
+        shape=(2, last + 1),
+    )
+    near, similarity = np.array([[[0, 1]]]), np.ones((1, 1, 2), np.float32)
+    labels, shares = rank_votes(near, similarity, 1.0, Y, 4)
+    assert labels.tolist() == [[last, 0, 7, -1]]
+    assert shares.tolist() == [[1.0, 0.5, 0.5, 0.0]]

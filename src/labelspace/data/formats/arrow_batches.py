@@ -52,6 +52,20 @@ def add_batch(gatherer: Gatherer, batch: Any) -> bool:
     return True
 
 
+def texts_of(batch: Any, columns: Sequence[str]) -> list[str] | None:
+    """Return the text of each row; None if the batch is to be read by rows."""
+    import pyarrow as pa
+
+    names = batch.schema.names
+    if len(set(names)) < len(names):
+        return None
+    cells = dict(zip(names, batch.columns, strict=True))
+    try:
+        return _texts([cells[name] for name in columns if name in cells], batch.num_rows)
+    except (_DeclinedError, pa.ArrowException, UnicodeError):
+        return None
+
+
 def _block(batch: Any, parser: RowParser) -> Block:
     columns, n = parser.columns, batch.num_rows
     cells = dict(zip(batch.schema.names, batch.columns, strict=True))

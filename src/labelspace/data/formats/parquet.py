@@ -11,7 +11,7 @@ from labelspace.data.rows import RowParser
 from labelspace.errors import DataError, MemoryBudgetError
 
 WIDTH_KEY = b"labelspace.n_features"  # in the metadata of a file's schema
-BATCH_ROWS = 4096  # long texts of more rows would need much memory at once
+BATCH_ROWS, BATCH_BYTES = 4096, 1 << 21  # read at once: fewer rows where these are long
 
 _LEAST_ROW_BYTES = 80  # in memory, of an example with an empty text and no labels
 
@@ -32,7 +32,11 @@ def batches(parser: RowParser) -> Iterator[Any]:
         if parser.n_features is None and WIDTH_KEY in (schema.metadata or {}):
             parser.n_features = int(schema.metadata[WIDTH_KEY])
         wanted = [name for name in schema.names if name in parser.columns.wanted()]
-        yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
+        groups = range(file.metadata.num_row_groups)
+        size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+        fitting = BATCH_BYTES * file.metadata.num_rows // max(1, size)
+        rows = min(BATCH_ROWS, max(64, fitting))
+        yield from file.iter_batches(batch_size=rows, columns=wanted)
 
 
 @contextmanager

@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import arrow_batches, delimited, frames, json_lines, parquet
 from labelspace.data.gatherer import Gatherer
 from labelspace.data.options import ReadOptions
 from labelspace.data.rows import RowParser
+from labelspace.data.streamed_texts import StreamedTexts
 from labelspace.data.vocabulary import Vocabulary
 from labelspace.errors import DataError
 
 IN_MEMORY = "memory"
 TABLE_FORMATS = ("jsonl", "json", "csv", "tsv", "parquet", IN_MEMORY)
 
+_READ_BY_ROWS = ("jsonl", "csv", "tsv", "parquet")  # files of which one row at a time is in memory
 _ROWS_AHEAD = 1000  # in which a column that the user named must occur
 
 Record = tuple[int, dict[str, Any]]
@@ -41,7 +44,9 @@ class Table:
             require_labels=options.require_labels,
             n_features=options.n_features,
         )
-        self._gatherer = Gatherer(parser, Vocabulary(names, options.unknown_labels, path))
+        vocabulary = Vocabulary(names, options.unknown_labels, path)
+        limit = options.most_letters if kind in _READ_BY_ROWS else None
+        self._gatherer = Gatherer(parser, vocabulary, limit)
         self._source, self._kind = source, kind
         self._sort_names = names is None
 
@@ -50,7 +55,12 @@ class Table:
         self._gatherer.parser.whole = True
         for _ in self._fill(None):
             pass
+        keeps_texts = self._gatherer.keeps_texts
         dataset = self._gatherer.take()
+        parser = self._gatherer.parser
+        if parser.has_text and not keeps_texts:
+            again = partial(_texts, self._source, self._kind, parser.columns)
+            dataset = replace(dataset, texts=StreamedTexts(parser.source, again, len(dataset)))
         if self._sort_names:
             dataset = _with_sorted_names(dataset)
         return replace(dataset, taxonomy=self._gatherer.taxonomy(dataset.names()))
@@ -102,6 +112,25 @@ class Table:
                 start = end
                 if len(gatherer) == size:
                     yield
+
+
+def _texts(source: Path, kind: str, columns: Columns) -> Iterator[str]:
+    """Yield the texts of a file that was read before, one per row."""
+    parser = RowParser(columns, source, kind in delimited.DELIMITERS, require_labels=False)
+    if kind != "parquet":
+        for line, record in _records(source, kind, parser):
+            yield parser.text(record, line)
+        return
+    parser.columns = Columns(text=columns.text, labels=(), id=None)
+    first = 1
+    for batch in parquet.batches(parser):
+        texts = arrow_batches.texts_of(batch, columns.text)
+        if texts is None:
+            with parquet.parquet_errors(source):
+                records = batch.to_pylist()
+            texts = [parser.text(record, row) for row, record in enumerate(records, first)]
+        first += batch.num_rows
+        yield from texts
 
 
 def _with_sorted_names(dataset: Dataset) -> Dataset:

@@ -1,7 +1,8 @@
 // Moves the map, searches it and describes the chosen label.
 "use strict";
 
-const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600, MOST_LISTED = 300;
+const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600, MOST_LISTED = 300, LEAST_IN_VIEW = 3;
+const ROOM = 0.7; // share of half the screen within which the labels around a chosen one are seen
 const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 class LabelMap {
@@ -26,7 +27,7 @@ class LabelMap {
   land(labels, scores) {
     this.mark = labels.length ? { labels, point: meanPoint(this.data.points, labels, scores) } : null;
     this.painter.mark = this.mark;
-    if (this.mark) this.moveTo(this.mark.point, () => this.mark !== null);
+    if (this.mark) this.moveTo(this.mark.point, labels, () => this.mark !== null);
     else this.draw();
   }
 
@@ -58,6 +59,7 @@ class LabelMap {
   /** Magnify; what is at the place (x, y) of the screen stays there. */
   zoom(factor, x, y) {
     const { camera, painter } = this, before = inside(painter.toDisk(x, y));
+    if (factor > 1 && painter.inView < LEAST_IN_VIEW) return; // what follows is empty
     const zoom = Math.min(MOST_ZOOM, Math.max(1, camera.zoom * factor));
     const share = camera.zoom / zoom;
     camera.zoom = zoom;
@@ -74,22 +76,36 @@ class LabelMap {
   choose(label) {
     this.chosen = label;
     this.describe();
-    this.moveTo(Array.from(this.data.points.subarray(2 * label, 2 * label + 2)), () => this.chosen === label);
+    const point = Array.from(this.data.points.subarray(2 * label, 2 * label + 2));
+    this.moveTo(point, nearestOf(this.data, label), () => this.chosen === label);
   }
 
-  /** Bring a point of the map to the centre, as long as that is wanted. */
-  moveTo(point, wanted) {
+  /** Bring a point of the map to the centre, and labels into view, as long as that is wanted. */
+  moveTo(point, labels, wanted) {
     const start = this.camera.view, place = look(start, point, [0, 0]);
+    const from = this.camera.zoom, to = this.fitted(point, labels);
     const begun = performance.now(), time = calm() ? 0 : MOVE_MS;
     const step = (now) => {
       const t = time ? Math.min(1, Math.max(0, (now - begun) / time)) : 1, eased = t * t * (3 - 2 * t);
       if (!wanted()) return;
       this.camera.view = compose(translation(place, towardsCentre(place, eased)), start);
+      this.camera.zoom = from * (to / from) ** eased;
       this.draw(t < 1);
       if (t < 1) this.moving = requestAnimationFrame(step);
     };
     this.stop();
     this.moving = requestAnimationFrame(step);
+  }
+
+  /** The magnification at which half of these labels are seen around a point at the centre; no larger one. */
+  fitted([x, y], labels) {
+    const { camera, data: { points } } = this, home = 1 / this.settings.radius;
+    const reach = labels.map((label) => {
+      const a = points[2 * label], b = points[2 * label + 1];
+      return Math.hypot(a - x, b - y) / Math.hypot(1 - a * x - b * y, a * y - b * x);
+    }).sort((one, other) => one - other);
+    const half = reach[reach.length >> 1] ?? 1;
+    return Math.min(camera.zoom, Math.max(home, ROOM / Math.max(half, 1e-6)));
   }
 
   stop() { cancelAnimationFrame(this.moving); }
@@ -134,6 +150,7 @@ class LabelMap {
     for (let above = data.parent[chosen]; above >= 0; above = data.parent[above]) path.unshift(above);
     element("path").textContent = path.map((label) => this.painter.ownName(label)).join(" › ");
     const k = data.near.length / data.counts.length;
+    element("near").hidden = nearestOf(data, chosen).length === 0; // of labels without a vector
     element("nearest").replaceChildren(...nearestOf(data, chosen).map((label, place) => {
       const distance = (data.distances[chosen * k + place] / 65535) * settings.farthest;
       return this.item(label, distance.toPrecision(3));
@@ -287,6 +304,7 @@ function connect(map) {
 
 /** Show what a map holds beside it. */
 function present(map) {
+  element("how").textContent = map.settings.notes[1];
   element("frequency-label").hidden = !map.settings.counted;
   showScale(map.settings, map.painter);
 }

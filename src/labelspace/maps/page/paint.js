@@ -3,6 +3,9 @@
 
 const SHADES = 24;
 const MOST_NAMES = 120, MOST_TRIED = 4000, MOST_EDGES = 4000, LONGEST_NAME = 42;
+const AREA_PER_NAME = 4000; // square pixels
+const SMALL_DISK = 240; // pixels of the radius, as on a phone
+const BELOW = " > "; // between the levels of a path
 const RARE_TO_FREQUENT = ["#b4c8d4", "#5e9fbb", "#2f6f9f", "#2b3f7e", "#241a4d"];
 
 class Painter {
@@ -13,7 +16,9 @@ class Painter {
     this.widths = new Map();
     this.mark = null;
     this.show = { names: true, edges: true, frequency: false };
-    this.heads = new Set(settings.heads);
+    this.hasChildren = new Uint8Array(data.parent.length);
+    for (const above of data.parent) if (above >= 0) this.hasChildren[above] = 1;
+    this.titles = new Map(settings.heads.map((head, group) => [head, settings.titles[group]]));
     this.dress();
   }
 
@@ -61,6 +66,7 @@ class Painter {
   paint(camera, chosen, hasty) {
     this.scale = this.unit * camera.zoom;
     look(camera.view, this.data.points, this.seen);
+    [this.origin] = look(camera.view, [0, 0], [0, 0]);
     const pen = this.context;
     pen.clearRect(0, 0, this.width, this.height);
     this.paintRim();
@@ -131,10 +137,12 @@ class Painter {
     const middleX = this.width / 2, middleY = this.height / 2;
     covered.fill(0);
     this.visible = [];
+    this.inView = 0;
     // Written out, as it runs over all labels at every frame.
     for (let i = 0; i < seen.length; i += 2) {
       const x = seen[i] * scale, y = seen[i + 1] * scale;
       if (Math.abs(x) >= middleX || Math.abs(y) >= middleY) continue;
+      this.inView += 1;
       const cell = ((middleY - y) >> 1) * columns + ((middleX + x) >> 1);
       if (covered[cell]) continue;
       covered[cell] = 1;
@@ -202,8 +210,9 @@ class Painter {
     const near = chosen >= 0 ? [chosen, ...nearestOf(this.data, chosen)] : [];
     const first = [...new Set([...(this.mark?.labels ?? []), ...near])];
     const heads = this.settings.heads.filter((head) => this.onScreen(this.seen[2 * head], this.seen[2 * head + 1]));
-    const rest = this.show.names ? [...heads, ...this.visible.filter((label) => !this.heads.has(label))] : [];
-    const most = (hasty ? MOST_NAMES / 2 : MOST_NAMES) + first.length;
+    const rest = this.show.names ? [...heads, ...this.visible.filter((label) => !this.titles.has(label))] : [];
+    const space = Math.min(this.width, this.height) ** 2 / AREA_PER_NAME; // a small disk has fewer names
+    const most = Math.min(hasty ? MOST_NAMES / 2 : MOST_NAMES, space) + first.length;
     let tried = 0, written = 0;
     pen.textAlign = "left";
     pen.textBaseline = "middle";
@@ -217,12 +226,12 @@ class Painter {
 
   /** Returns 1 if there was space for the name. */
   paintName(label, placed, special, chosen) {
-    const pen = this.context, bold = chosen || this.heads.has(label), { ink, paper, chosen: accent } = this.colours;
+    const pen = this.context, bold = chosen || this.titles.has(label), { ink, paper, chosen: accent } = this.colours;
     const [sx, sy] = this.toScreen(this.seen[2 * label], this.seen[2 * label + 1]);
-    const size = this.heads.has(label) ? 15 : Math.round(2 * (10.5 + 2.5 * this.data.levels[label] ** 2)) / 2;
-    const text = shortened(this.ownName(label));
+    const size = this.titles.has(label) ? (this.unit < SMALL_DISK ? 12.5 : 15) : Math.round(2 * (10.5 + 2.5 * this.data.levels[label] ** 2)) / 2;
+    const text = shortened(this.titles.get(label) ?? this.ownName(label));
     const width = (this.nameWidth(label, text) * (bold ? 1.1 : 1) * size) / 12;
-    const place = placed.take(sx, sy, width, size * 1.2, this.dotRadius(label) + 3);
+    const place = placed.take(sx, sy, width, size * 1.2, this.dotRadius(label) + 3, this.isNameLeft(label));
     if (place === null) return 0;
     pen.font = `${bold ? "600 " : ""}${size}px system-ui, sans-serif`;
     pen.strokeStyle = paper;
@@ -230,16 +239,23 @@ class Painter {
     pen.lineWidth = 3;
     pen.strokeText(text, place[0], place[1]);
     pen.globalAlpha = 1;
-    pen.fillStyle = special ? accent : this.heads.has(label) && !this.show.frequency ? this.colourOf(label) : ink;
+    pen.fillStyle = special ? accent : this.titles.has(label) && !this.show.frequency ? this.colourOf(label) : ink;
     pen.fillText(text, place[0], place[1]);
     return 1;
   }
 
-  /** The name; of a path, what it has beyond that of the label's parent. */
+  /** Whether a name is best left of its point: where no lines lead from it to children. */
+  isNameLeft(label) {
+    const above = this.data.parent[label], from = above < 0 ? this.origin : this.seen[2 * above];
+    return this.seen[2 * label] < from !== Boolean(this.hasChildren[label]);
+  }
+
+  /** The name; of a path, the levels that its parent and the label of its group's name do not have. */
   ownName(label) {
-    const name = this.data.names[label], above = this.data.parent[label];
-    const path = above < 0 ? "" : `${this.data.names[above]} > `;
-    return path && name.startsWith(path) && name.length > path.length ? name.slice(path.length) : name;
+    const { names, parent, group } = this.data, levels = names[label].split(BELOW);
+    const relatives = [parent[label], this.settings.heads[group[label]] ?? -1].filter((each) => each >= 0);
+    const shared = relatives.map((each) => nShared(levels, names[each].split(BELOW)));
+    return levels.slice(Math.min(levels.length - 1, Math.max(0, ...shared))).join(BELOW);
   }
 
   /** At 12 pixels. */
@@ -303,15 +319,16 @@ class PlacedBoxes {
     Object.assign(this, { width, height, cells: new Map() });
   }
 
-  /** Right of the point, left, above or below: where the text begins, or null if all are taken. */
-  take(x, y, width, height, gap) {
-    for (const [left, top] of [
-      [x + gap, y - height / 2],
-      [x - gap - width, y - height / 2],
+  /** Right of the point or left, above or below: where the text begins, or null if all are taken. */
+  take(x, y, width, height, gap, isLeft = false) {
+    const right = x + gap, left = x - gap - width;
+    for (const [from, top] of [
+      [isLeft ? left : right, y - height / 2],
+      [isLeft ? right : left, y - height / 2],
       [x - width / 2, y - gap - height],
       [x - width / 2, y + gap],
     ]) {
-      if (this.free(left - 3, top, left + width + 3, top + height)) return [left, top + height / 2];
+      if (this.free(from - 3, top, from + width + 3, top + height)) return [from, top + height / 2];
     }
     return null;
   }
@@ -341,14 +358,20 @@ function nearestOf(data, label) {
   return Array.from(data.near.subarray(label * k, label * k + k)).filter((near) => near >= 0);
 }
 
+/** The number of leading levels that two paths share. */
+function nShared(levels, others) {
+  const place = levels.findIndex((level, i) => level !== others[i]);
+  return place < 0 ? levels.length : place;
+}
+
 /** A name that is not too long; a path loses its first levels, since the last distinguishes labels. */
 function shortened(name) {
   const clean = name.replace(/[\p{C}\s]+/gu, " ").trim();
   const length = (text) => Array.from(text).length;
   if (length(clean) <= LONGEST_NAME) return clean;
-  const levels = clean.split(" > ");
+  const levels = clean.split(BELOW);
   for (let first = 1; first < levels.length; first++) {
-    const short = ["…", ...levels.slice(first)].join(" > ");
+    const short = ["…", ...levels.slice(first)].join(BELOW);
     if (length(short) <= LONGEST_NAME) return short;
   }
   return Array.from(levels[levels.length - 1]).slice(0, LONGEST_NAME - 1).join("") + "…";

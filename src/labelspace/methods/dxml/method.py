@@ -11,11 +11,10 @@ the neighbours in the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import joined_parts, with_prefix
@@ -31,9 +30,9 @@ from labelspace.labels.deepwalk import deepwalk_bytes
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method, Neighbour
 from labelspace.methods.dxml.defaults import resolve
-from labelspace.methods.dxml.objective import BatchObjective, FixedExamples
 from labelspace.methods.dxml.presets import PAPER
 from labelspace.methods.dxml.targets import graph_vectors
+from labelspace.methods.dxml.training import TARGET_LOSSES, fresh_encoders, train
 from labelspace.methods.dxml.update import update
 from labelspace.methods.dxml.voting import NeighbourVote, VoteParameters, voter_rows, voters
 from labelspace.methods.explanation import checked_row
@@ -55,12 +54,10 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.methods.presets import preset
+from labelspace.methods.search_range import between
 from labelspace.metrics.ranking import measure
 from labelspace.nn.activations import Activation
 from labelspace.nn.encoder import Encoder, principal_directions
-from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
-from labelspace.nn.row_rules import MOMENTUM, WEIGHT_DECAY, MomentumLinear
-from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.build import check_search
@@ -68,10 +65,7 @@ from labelspace.search.faiss import load_faiss
 from labelspace.search.neighbours.build import build_neighbours, neighbour_bytes
 from labelspace.search.neighbours.sparse import SparseNeighbours
 
-if TYPE_CHECKING:
-    from labelspace.runs.callbacks import Callback
-
-TARGET_LOSSES = ("smooth-l1", "contrastive", "triplet")
+VALIDATED = 2000  # held-out examples at most by which epochs are compared
 
 
 class DXML(Method):
@@ -79,7 +73,11 @@ class DXML(Method):
 
     A network maps examples to the unit sphere such that examples with common labels are near each
     other. The nearest training examples of a query vote for their labels, and Platt's sigmoid turns
-    shares of the votes into probabilities. `partial_fit` takes further examples and new labels.
+    shares of the votes into probabilities.
+
+    `partial_fit` trains the encoders on further examples, which may have new labels, for
+    `update_epochs`, and lets these examples vote. The points of the examples known before stay as
+    they are, and so do the parameters of the vote. Examples without labels are left out.
 
     Attributes
     ----------
@@ -131,6 +129,7 @@ class DXML(Method):
         low=1,
         high=4096,
         auto="100 up to 5,000 labels, else 300, as in the paper",
+        search=between(100, 600, log=True),
     )
     hidden: tuple[int, ...] | Auto | None = layers(
         "Widths of hidden ReLU layers of the encoder.",
@@ -191,6 +190,7 @@ class DXML(Method):
         "Inverse temperature of the similarities within a batch, for the loss on votes.",
         default=20.0,
         low=0.1,
+        search=between(5.0, 50.0, log=True),
     )
     partners: bool = flag(
         "Add to each example of a batch one that shares a label with it, for the loss on votes.",
@@ -234,7 +234,11 @@ class DXML(Method):
     )
     keep: float = having(KEEP, default=0.7)
     dropout: float = number(
-        "Share of the encoder's outputs to drop in training.", default=0.1, low=0.0, high=0.95
+        "Share of the encoder's outputs to drop in training.",
+        default=0.1,
+        low=0.0,
+        high=0.95,
+        search=between(0.0, 0.5),
     )
     optimiser: str = choice(
         "Optimiser of the encoder: Adam, or SGD with momentum 0.9 and weight decay 0.0005 as in "
@@ -249,7 +253,13 @@ class DXML(Method):
         default=True,
         group="paper",
     )
-    lr: float = number("Learning rate.", default=0.005, group="usual", low=0.0)
+    lr: float = number(
+        "Learning rate.",
+        default=0.005,
+        group="usual",
+        low=0.0,
+        search=between(0.0005, 0.03, log=True),
+    )
     epochs: int | Auto = integer(
         "Maximum number of passes over the training data.",
         default=AUTO,
@@ -260,6 +270,13 @@ class DXML(Method):
     batch_size: int | Auto = having(BATCH_SIZE, low=2, auto="1024 below 10,000 examples, else 512")
     patience: int | None = having(PATIENCE, default=10, none="training is not stopped early")
     validation: float = having(VALIDATION, default=0.1, auto=None)
+    validate_from: float = number(
+        "Share of the epochs before the first one that is validated; while the learning rate is "
+        "high, none is the best.",
+        default=0.0,
+        low=0.0,
+        high=0.99,
+    )
     metric: str = METRIC
     neighbours: int | Auto = integer(
         "Number of nearest training examples that vote.",
@@ -360,21 +377,7 @@ class DXML(Method):
         self.graph_vectors_ = None
         if params.loss in TARGET_LOSSES:
             self.graph_vectors_ = graph_vectors(self, Y, data.taxonomy)
-        self.encoders_ = [
-            self.trainable(
-                Encoder.fresh(
-                    X.shape[1],
-                    (*params.hidden, params.dim),
-                    np.random.default_rng([params.seed, X.shape[1], learner]),
-                    hidden_norm=params.weight_norm,
-                    input_bias=params.input_bias,
-                    activation=Activation(params.activation or "linear"),
-                    spread=params.input_spread,
-                    hidden_spread=params.hidden_spread,
-                )
-            )
-            for learner in range(params.ensemble)
-        ]
+        self.encoders_ = fresh_encoders(params, X.shape[1])
         default = VoteParameters()
         vote_params = VoteParameters(
             _given(params.neighbours) or default.neighbours,
@@ -391,11 +394,12 @@ class DXML(Method):
 
         def score() -> float:
             assert held is not None
-            return measure(params.metric, rank(held[0], 5), held[1], counts)
+            every = -(-held[0].shape[0] // VALIDATED)
+            return measure(params.metric, rank(held[0][::every], 5), held[1][::every], counts)
 
         counts = LabelCounts.of(Y)
         watch(data.callbacks, rank, (X, Y), held, rank_own=rank_own)
-        self.history_ = self.train(data, X, Y, params.epochs, None if held is None else score)
+        self.history_ = train(self, data, X, Y, params.epochs, None if held is None else score)
         if params.reduced_dim is not None and params.reduced_dim < params.dim:
             self.encoders_ = [
                 encoder.projected(principal_directions(points, params.reduced_dim))
@@ -403,7 +407,8 @@ class DXML(Method):
             ]
         if held is not None:
             raw = SparseNeighbours.of(X) if params.raw_neighbours else None
-            vote_params = NeighbourVote.exact(self.points(X), Y, vote_params, raw).tuned(
+            vote = NeighbourVote.exact(self.points(X), Y, vote_params, raw)
+            vote_params, self.held_out_ = vote.tuned(
                 self.points(held[0]),
                 *held,
                 params.metric,
@@ -417,63 +422,6 @@ class DXML(Method):
         self.vote_ = self._indexed(*examples, vote_params, queries)
         voting = np.concatenate([hold_out.train_rows, hold_out.held_rows])
         self.vote_.rows, self.vote_.n_seen = labelled[voting], data.Y.shape[0]
-
-    def trainable(self, encoder: Encoder) -> Encoder:
-        """Return the encoder with an input layer that moves by the rule of the optimiser."""
-        if self.params_.optimiser == "sgd":
-            weight = encoder.input_layer.weight
-            encoder.input_layer = MomentumLinear(weight, lazy=self.params_.lazy)
-        return encoder
-
-    def train(
-        self,
-        data: TrainingData,
-        X: csr_matrix,
-        Y: csr_matrix,
-        epochs: int,
-        score: Callable[[], float] | None = None,
-        fixed: FixedExamples | None = None,
-    ) -> list[dict[str, float]]:
-        """Train the encoders on X and Y; return the history.
-
-        All learners are trained at once, so that one checkpoint holds the whole run.
-        """
-        trainer = Trainer(
-            epochs=epochs,
-            batch_size=self.params_.batch_size,
-            seed=self.params_.seed,
-            schedule="linear" if self.params_.optimiser == "adam" else "constant",
-            patience=self.params_.patience,
-            callbacks=data.callbacks,
-            identity=data.identity,
-        )
-        parts = {str(learner): encoder.tensors() for learner, encoder in enumerate(self.encoders_)}
-        objective = BatchObjective(self, self.encoders_, X, Y, fixed)
-        task = TrainingTask(joined_parts(parts), objective, self._optimiser(), score)
-        if self.params_.loss in TARGET_LOSSES:
-            return trainer.run(task, X.shape[0])
-        # The votes are computed by this package's threads, and little is left to torch. Its own
-        # threads wait busily for the next operation, and would take the cores from these.
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return trainer.run(task, X.shape[0])
-        finally:
-            torch.set_num_threads(before)
-
-    def _optimiser(self) -> OptimiserGroup:
-        sparse = {
-            str(learner): (encoder.input_layer, self.params_.lr)
-            for learner, encoder in enumerate(self.encoders_)
-        }
-        dense = [tensor for encoder in self.encoders_ for tensor in encoder.dense_parameters()]
-        parts: dict[str, Any] = {"rows": RowOptimiser(sparse)}
-        if dense and self.params_.optimiser == "adam":
-            parts["dense"] = TorchOptimiser(torch.optim.Adam(dense, lr=self.params_.lr / 5))
-        elif dense:
-            sgd = torch.optim.SGD(dense, self.params_.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
-            parts["dense"] = TorchOptimiser(sgd)
-        return OptimiserGroup(parts)
 
     def _indexed(
         self,
@@ -537,27 +485,6 @@ class DXML(Method):
         """
         self._check_fitted()
         return self.vote_.nearest(self.points(checked_row(self, X)), k)
-
-    def partial_fit(self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = ()) -> Self:
-        """Train on further examples, which may have new labels, and let them vote.
-
-        The encoders are trained on the new examples for `update_epochs`. The points of the examples
-        known before stay as they are, and so do the parameters of the vote.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, features)
-        Y : array-like or sparse matrix of shape (n, labels)
-            At least as many columns as before; new labels are the last ones. Examples without
-            labels are left out.
-        callbacks : sequence of Callback
-
-        Returns
-        -------
-        DXML
-            The method itself.
-        """
-        return super().partial_fit(X, Y, callbacks=callbacks)
 
     def _partial_fit(self, data: TrainingData) -> None:
         update(self, data)

@@ -38,6 +38,7 @@ PAPER = Preset(
     batch_size=chosen(64, "the paper gives none; 16 to 256 are alike on these cuts"),
     patience=stated(None, "algorithm 1, step 4: T epochs; the best of them is kept"),
     validation=chosen(0.1, "the paper does not say how large its validation set is"),
+    validate_from=chosen(0.0, "algorithm 1, step 4: the best of all epochs is kept"),
     metric=chosen("nDCG@5", "the paper does not say by what k is validated"),
     neighbours=stated(AUTO, "section 4.1: k by cross-validation on a validation set"),
     power=stated(0.0, "section 3.5: the average of the neighbours' labels"),

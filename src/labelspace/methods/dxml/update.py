@@ -16,6 +16,7 @@ from labelspace._core.dense import unit_array
 from labelspace._core.sparse import as_csr, with_columns
 from labelspace.components.training_data import TrainingData
 from labelspace.methods.dxml.objective import FixedExamples
+from labelspace.methods.dxml.training import train, trainable
 
 if TYPE_CHECKING:
     from labelspace.methods.dxml.method import DXML
@@ -32,8 +33,10 @@ def update(model: DXML, data: TrainingData) -> None:
     if model.params_.update_epochs > 0 and len(labelled):
         points = [np.asarray(index.vectors) for index in model.vote_.indexes]
         fixed = FixedExamples(points, with_columns(model.vote_.Y, Y.shape[1]))
-        model.encoders_ = [model.trainable(encoder.trainable()) for encoder in model.encoders_]
-        model.train(data, X, Y, model.params_.update_epochs, fixed=fixed)
+        model.encoders_ = [
+            trainable(encoder.trainable(), model.params_) for encoder in model.encoders_
+        ]
+        train(model, data, X, Y, model.params_.update_epochs, fixed=fixed)
     model.vote_ = model.vote_.extended(model.points(X), X, Y, labelled, data.Y.shape[0])
 
 

@@ -20,6 +20,7 @@ from labelspace._core.checks import all_within, are_numbers, expect, kept_count
 from labelspace._core.dense import unit_array
 from labelspace._core.sparse import as_csr, pack_csr, unpack_csr, with_columns
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
+from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.training_data import TrainingData
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Neighbour
@@ -189,8 +190,10 @@ class NeighbourVote:
         metric: str,
         neighbours: int | None,
         power: float | None,
-    ) -> VoteParameters:
-        """Return the parameters with the best metric on held-out examples, and their calibration.
+    ) -> tuple[VoteParameters, HeldOutRanking]:
+        """Return the parameters with the best metric on held-out examples, calibrated.
+
+        The second result is the ranking of these examples, for the model's figures.
 
         Parameters
         ----------
@@ -218,7 +221,8 @@ class NeighbourVote:
 
         best = max(grid, key=score)
         labels, shares = self.votes(*found, best, CALIBRATION_K)
-        return replace(best, calibration=Calibration.fit(labels, shares, Y, VOTE_EPS))
+        calibrated = replace(best, calibration=Calibration.fit(labels, shares, Y, VOTE_EPS))
+        return calibrated, HeldOutRanking.calibrated(labels, shares, Y, VOTE_EPS)
 
     def extended(
         self,

@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import time
 
-import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.plan import SHORT_SECONDS, Member
-from labelspace.methods.registry import method_class
+from labelspace.methods.timing import TimingSample
 
-SAMPLE = 1000  # examples on which a member is trained to measure its speed on the data
-HELD = 100  # further examples, which members that calibrate themselves need
-WARM_UP = 50  # examples of a training before it, if a member has epochs
-MORE_EPOCHS = 3  # of a second training, if a member has epochs: it takes so many epochs longer
 MARGIN = 1.1  # time that is left over does less harm than a limit that is exceeded
 COMBINATION = 0.15  # seconds to fit the combination: kept free
 
@@ -46,9 +41,7 @@ class TrainingBudget:
 
     def calibrate(self, X: csr_matrix, Y: csr_matrix, columns: MemberColumns, seed: int) -> None:
         """Set the examples that members are going to be trained on."""
-        self._X, self._Y, self._columns = X, Y, columns
-        labelled = np.flatnonzero(np.diff(Y.indptr))
-        self._rows = np.random.default_rng([seed, X.shape[0]]).permutation(labelled)
+        self._sample = TimingSample(X, Y, seed, columns.of, columns.arguments)
 
     def left(self) -> float:
         """Return the seconds that are left for members."""
@@ -92,31 +85,4 @@ class TrainingBudget:
     def _measured(
         self, name: str, parameters: dict[str, object], epochs: bool
     ) -> tuple[float, float]:
-        """Return the seconds that a member takes on all examples, and those that an epoch adds."""
-        rows, held = self._rows[:SAMPLE], self._rows[-HELD:]
-        share = len(self._rows) / max(1, len(rows))
-        # Compiled loops are loaded before the clock starts: a moment times `share` would be long.
-        if epochs:
-            self._fit(name, parameters | {"epochs": 1}, rows[:WARM_UP], held)
-            short = self._fit(name, parameters | {"epochs": 1}, rows, held)
-            longer = self._fit(name, parameters | {"epochs": 1 + MORE_EPOCHS}, rows, held)
-            per_epoch = max(0.0, longer - short) / MORE_EPOCHS
-            return share * max(0.0, short - per_epoch), share * per_epoch
-        self._fit(name, parameters, rows, held)  # all of them: few labels would need fewer loops
-        short = self._fit(name, parameters, rows, held)
-        if parameters.get("negatives") == "all":  # one classifier per label, of all examples
-            in_all, in_sample = (len(np.unique(Y.indices)) for Y in (self._Y, self._Y[rows]))
-            return short * share * in_all / max(1, in_sample), 0.0
-        return short * share, 0.0
-
-    def _fit(
-        self, name: str, parameters: dict[str, object], rows: np.ndarray, held: np.ndarray
-    ) -> float:
-        """Return the seconds that a member takes to fit on these rows."""
-        rows, held = np.sort(rows), np.sort(held)
-        X, valid = self._columns.of(name, self._X[rows]), self._columns.of(name, self._X[held])
-        start = time.monotonic()
-        method_class(name)(**parameters).fit(
-            *(X, self._Y[rows]), valid=(valid, self._Y[held]), **self._columns.arguments(name)
-        )
-        return time.monotonic() - start
+        return self._sample.seconds_of(name, parameters, epochs)

@@ -7,32 +7,27 @@ and "f1" only change how the combined probabilities are weighted by the rarity o
 
 from __future__ import annotations
 
-import json
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import all_within, expect
-from labelspace._core.sparse import as_csr, checked_features, digest
+from labelspace._core.checks import expect
+from labelspace._core.sparse import as_csr, checked_features
 from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.calibration import log_odds
+from labelspace.components.candidates import COLUMNS, listed_by_any
 from labelspace.components.examples import Examples
-from labelspace.components.holdout import HoldOut, held_out_share
+from labelspace.components.holdout import held_out_share
+from labelspace.components.name_matches import Matches
 from labelspace.components.near_duplicates import group_sizes
-from labelspace.components.stacking import COLUMNS, Combiner, listed_by_any
+from labelspace.components.stacking import Combiner
+from labelspace.components.tail_objective import choose_tail_offset
 from labelspace.components.training_data import Shape, TrainingData
-from labelspace.components.unseen_labels import labels_to_hide, without_labels
 from labelspace.data.dataset import Features
-from labelspace.engine import LocalEngine
 from labelspace.errors import InputError, ParameterError, UnsupportedError
 from labelspace.features.name_codes import COLUMNS as MATCH_COLUMNS
 from labelspace.methods.base import Method, Neighbour
@@ -44,20 +39,31 @@ from labelspace.methods.explanation import (
 )
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.columns import MemberColumns
-from labelspace.methods.fusion.float16 import as_float32, round_in_place, to_float16
+from labelspace.methods.fusion.combining import (
+    fitted_combiner,
+    folds_of,
+    matches_of_members,
+    measured_ranking,
+)
+from labelspace.methods.fusion.fitting import (
+    MORE_HELD_OUT,
+    QUICK_TO_REFIT,
+    add_held_out,
+    fit_members,
+    held_out_of,
+    import_in_background,
+    refits_in_time,
+)
+from labelspace.methods.fusion.float16 import as_float32, round_in_place
+from labelspace.methods.fusion.member_settings import joined, read_settings, with_settings
 from labelspace.methods.fusion.members import (
-    arrays_of_member,
-    fitted_arrays,
-    member_of_arrays,
     stored_arrays,
 )
 from labelspace.methods.fusion.plan import (
-    DXML_SECONDS,
-    FEW_EXAMPLES,
     Member,
     candidate_plans,
-    single_member,
 )
+from labelspace.methods.fusion.saving import load_state, state_of
 from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
 from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
 from labelspace.methods.parameters import (
@@ -71,20 +77,13 @@ from labelspace.methods.parameters import (
     text,
 )
 from labelspace.methods.registry import method_class, method_names
+from labelspace.methods.search_range import SearchRange, among, between
 from labelspace.ranking import Ranking
-from labelspace.runs.callbacks import listeners
-from labelspace.runs.history import History
 
 if TYPE_CHECKING:
-    from labelspace.data.taxonomy import Taxonomy
-    from labelspace.runs.callbacks import Callback
+    pass
 
 EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
-SEED_STEP = 7919  # between the seeds of two copies of a member
-# Members that use the held-out examples however many examples there are, as this takes no time.
-QUICK_TO_REFIT, QUICK_TO_UPDATE = ("knn", "labeltext", "lexical"), ("dxml",)
-FOLDS = 3  # of the held-out examples, by which the tail offset is chosen
-MORE_HELD_OUT = 8000  # examples at most, with label texts: trees gain by more than weights do
 
 
 class Fusion(Method):
@@ -143,6 +142,20 @@ class Fusion(Method):
         default=AUTO,
         group="usual",
         auto="by the size of the data",
+        search=among(
+            AUTO,
+            "linear,knn",
+            "linear,dxml",
+            "linear,dxml,knn",
+            "linear,hierarchicalxc,knn",
+            "linear,dxml,hierarchicalxc,knn",
+        ),
+    )
+    member_settings: str | None = text(
+        "Parameters of members, such as linear.C=0.5; dxml.lr=0.01. On the command line each is "
+        "given by itself: --set linear.C=0.5.",
+        default=None,
+        none="members have their usual parameters",
     )
     objective: str = choice(
         "What the ranking is optimised for: precision, propensity-scored precision (rare labels), "
@@ -161,7 +174,12 @@ class Fusion(Method):
         none="no limit",
     )
     shortlist: int = integer(
-        "Number of candidate labels per member.", default=20, group="usual", low=5, high=1000
+        "Number of candidate labels per member.",
+        default=20,
+        group="usual",
+        low=5,
+        high=1000,
+        search=between(10, 100, log=True),
     )
     validation: float = having(
         VALIDATION,
@@ -175,12 +193,17 @@ class Fusion(Method):
     )
     seed: int = SEED
 
+    plan_: list[Member]
+    members_: list[Method]
+    combiner_: Combiner
+    columns_: MemberColumns
     examples_: Examples | None
     row_order_: np.ndarray
     _weight_space: WeightSpace | None = None
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        read_settings(self.member_settings)
         names = [name.strip() for name in self.members.split(",")]
         if names == ["auto"]:
             return
@@ -197,71 +220,48 @@ class Fusion(Method):
                     f"there are: auto, or {', '.join(known)}"
                 )
 
+    @classmethod
+    def parse_parameters(cls, settings: Mapping[str, str]) -> dict[str, Any]:
+        """Return parameters that were given as texts; "linear.C" is a parameter of a member."""
+        own = {name: value for name, value in settings.items() if "." not in name}
+        of_members = {name: value for name, value in settings.items() if "." in name}
+        if of_members:
+            before = own.pop("member_settings", "none")
+            given = [] if before.strip().lower() == "none" else [before]
+            own["member_settings"] = "; ".join([*given, str(joined(of_members))])
+        parsed = super().parse_parameters(own)
+        read_settings(parsed.get("member_settings"))
+        return parsed
+
+    @classmethod
+    def search_ranges(cls, shape: Shape) -> dict[str, SearchRange]:
+        """Return the ranges of tuning: members that are not installed are left out.
+
+        With label texts, names in the text propose labels, whatever the other members are.
+        """
+        ranges = super().search_ranges(shape)
+        before = "" if shape.match_nnz is None else "lexical,"
+        lists = [names for names in ranges["members"].values if names != AUTO]
+        if find_spec("torch") is None:
+            lists = [names for names in lists if "dxml" not in names]
+        return {**ranges, "members": among(AUTO, *(before + names for names in lists))}
+
+    @classmethod
+    def searched_members(cls, params: Mapping[str, Any], shape: Shape) -> list[str]:
+        defaults = {name: one.default for name, one in cls.parameters.items()}
+        resolved = cls.resolve({**defaults, **params}, shape)["members"]
+        return list(dict.fromkeys(member["method"] for member in resolved))
+
+    @classmethod
+    def of_members(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        text = joined(settings)
+        return {} if text is None else {"member_settings": text}
+
     def reads_label_texts(self) -> bool:
         return self.members == "auto" or any(
             name.strip() in method_names() and method_class(name.strip()).uses_label_texts
             for name in self.members.split(",")
         )
-
-    def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        valid: tuple[Any, Any] | None = None,
-        taxonomy: Taxonomy | None = None,
-        callbacks: Sequence[Callback] = (),
-        name_matches: bool = False,
-        label_texts: Any = None,
-    ) -> Self:
-        """Fit the members and their combination.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features)
-            Features of the examples.
-        Y : sparse matrix or array of shape (n, n_labels)
-            Labels of the examples.
-        valid : pair of X and Y, optional
-            Examples to fit the combination on; cut from the training data if None.
-        taxonomy : Taxonomy, optional
-            Parents of the labels, for members that use them.
-        callbacks : sequence of Callback
-        name_matches : bool, default False
-            Whether the last columns of X are those of a `NameMatcher` of all labels.
-        label_texts : sparse matrix or array of shape (n_labels, n_text_features), optional
-            Features of the labels' own texts: the columns of X before match columns.
-
-        Returns
-        -------
-        Fusion
-            The method itself.
-        """
-        given = {"name_matches": name_matches, "label_texts": label_texts}
-        return self._fit_checked(X, Y, valid, taxonomy, callbacks, **given)
-
-    def partial_fit(
-        self, X: Any, Y: Any, *, callbacks: Sequence[Callback] = (), name_matches: bool = False
-    ) -> Self:
-        """Update the members and their combination with more examples.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features)
-            Features of the new examples alone.
-        Y : sparse matrix or array of shape (n, n_labels)
-            Their labels. Columns after those of `fit` are new labels.
-        callbacks : sequence of Callback
-        name_matches : bool, default False
-            Whether X has match columns for all labels of Y, for a model that was fitted with such.
-            By default it has as many columns as the model, and names of new labels are not found.
-
-        Returns
-        -------
-        Fusion
-            The method itself.
-        """
-        return self._update_checked(X, Y, callbacks, name_matches=name_matches)
 
     def _width_with_matches(self, n_labels: int) -> int:
         if self.columns_.n_text is None:
@@ -278,7 +278,8 @@ class Fusion(Method):
         share, members = held_out_share(params["validation"], shape.points, cap), params["members"]
         if isinstance(members, str):
             # With a time limit, these are all members for which there may be time.
-            longest = max(candidate_plans(members, shape, params["budget"]), key=len)
+            plans = candidate_plans(members, shape, params["budget"])
+            longest = max(with_settings(plans, params["member_settings"]), key=len)
             members = tuple(member.to_json() for member in longest)
         return {"validation": share, "members": members}
 
@@ -299,25 +300,28 @@ class Fusion(Method):
         n_text = data.n_text_features if data.name_matches else None
         self.columns_ = MemberColumns(n_text, data.label_texts)
         budget = TrainingBudget(self.params_.budget)
-        imports = None if budget.is_short else self._import_in_background()
-        hold_out = self._hold_out(X, data, budget)
+        imports = None if budget.is_short else import_in_background(self)
+        hold_out = held_out_of(self, X, data, budget)
         if imports is not None and self.params_.budget is not None:
             imports.join()  # or members would seem slower than they are
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
         shape = Shape.of(X, Y, data.name_matches, data.label_texts)
-        self._fit_members((hold_out.X, hold_out.Y), hold_out.valid, data, shape, budget)
+        fit_members(self, (hold_out.X, hold_out.Y), hold_out.valid, data, shape, budget)
         self.columns_ = MemberColumns(n_text)
-        rankings = self.rankings(held[0])
+        rankings, matches = self.rankings(held[0])
         # Near duplicates count as one example.
         sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))
         given = held[1], hold_out.Y, sample_weight
-        self.combiner_ = self._combiner(rankings, held[0], *given)
+        self.combiner_ = fitted_combiner(self, rankings, held[0], *given)
+        folds = folds_of(self, rankings, held[0], *given)
         if self.params_.objective != "precision":
-            folds = self._folds(rankings, held[0], *given)
-            self.combiner_.choose_tail_offset(self.params_.objective, rankings, *given, folds)
+            choose_tail_offset(
+                self.combiner_, self.params_.objective, rankings, *given, folds, matches
+            )
+        self.held_out_ = measured_ranking(self, folds, rankings, held[1], matches)
         if len(held_rows):
-            self._add_held_out(X, Y, held_rows, data.taxonomy)
+            add_held_out(self, X, Y, held_rows, data.taxonomy)
         for fitted, member in zip(self.members_, self.plan_, strict=True):
             if member.reranks:
                 fitted.drop_candidate_search()
@@ -327,25 +331,6 @@ class Fusion(Method):
         if len(held_rows) and finding is not None and finding.name not in QUICK_TO_REFIT:
             self.row_order_ = np.concatenate([hold_out.train_rows, held_rows])
         self.round_members()
-
-    def _import_in_background(self) -> threading.Thread:
-        """Import what will be needed in a thread, while compiled loops find near duplicates.
-
-        An import that fails is repeated where it is needed, and raises its error there.
-        """
-
-        def load(names: list[str]) -> None:
-            with suppress(Exception):
-                import_module("sklearn.linear_model")
-                for name in names:
-                    method_class(name)
-
-        limit = self.params_.budget
-        in_time = limit is None or limit > 2 * DXML_SECONDS
-        names = [member["method"] for member in self.params_.members] if in_time else []
-        thread = threading.Thread(target=load, args=(names,), daemon=True)
-        thread.start()
-        return thread
 
     def round_members(self, after_update: bool = False) -> None:
         """Round the members to 16 bits, so that the model predicts the same after it is loaded.
@@ -366,198 +351,14 @@ class Fusion(Method):
     def _partial_fit(self, data: TrainingData) -> None:
         update(self, data)
 
-    def _combiner(
-        self,
-        rankings: list[Ranking],
-        X: csr_matrix,
-        Y: csr_matrix,
-        Y_train: csr_matrix,
-        sample_weight: np.ndarray,
-    ) -> Combiner:
-        """Return the combination fitted on held-out examples."""
-        tail = self.params_.objective == "psp"
-        if self.columns_.n_text is None or Y.nnz == 0:
-            return Combiner.fit(rankings, Y, Y_train, sample_weight, tail)
-        counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
-        hidden = labels_to_hide(Y, counts, self.params_.seed)
-        seen = [
-            fitted.without_examples_of(hidden).rank(self.columns_.of(fitted.name, X), ranking.k)
-            if fitted.uses_label_texts
-            else without_labels(ranking, hidden)
-            for fitted, ranking in zip(self.members_, rankings, strict=True)
-        ]
-        return BoostedCombiner.fit(seen, Y, Y_train, sample_weight, tail, hidden)
+    def rankings(self, X: csr_matrix) -> tuple[list[Ranking], Matches | None]:
+        """Return the ranking of each member, and matches of label names if a member finds any.
 
-    def _folds(
-        self,
-        rankings: list[Ranking],
-        X: csr_matrix,
-        Y: csr_matrix,
-        Y_train: csr_matrix,
-        sample_weight: np.ndarray,
-    ) -> list[tuple[np.ndarray, Combiner]]:
-        """Return parts of the held-out examples, each with a combination fitted on the others."""
-        if self.params_.objective != "psp" or Y.shape[0] < FOLDS:
-            return []
-        rng = np.random.default_rng([self.params_.seed, Y.shape[0]])
-        fold = rng.permutation(np.arange(Y.shape[0]) % FOLDS)
-        found = []
-        for part in range(FOLDS):
-            rest = np.flatnonzero(fold != part)
-            lists = [ranking.take(rest) for ranking in rankings]
-            fitted = self._combiner(lists, X[rest], Y[rest], Y_train, sample_weight[rest])
-            found.append((np.flatnonzero(fold == part), fitted))
-        return found
-
-    def _hold_out(self, X: csr_matrix, data: TrainingData, budget: TrainingBudget) -> HoldOut:
-        """Return the hold-out; near duplicates are found by the features without matches."""
-        share, seed = self.params_.validation, self.params_.seed
-        if budget.is_short and self.members == AUTO and data.valid is None:
-            return HoldOut.without(data)
-        if not data.name_matches:
-            return HoldOut.of(data, share, seed, groups=True)
-        valid = data.valid and (self.columns_.texts(as_csr(data.valid[0])), data.valid[1])
-        text = replace(data, X=self.columns_.texts(X), valid=valid)
-        found = HoldOut.of(text, share, seed, groups=True, cap=MORE_HELD_OUT)
-        if not len(found.held_rows):
-            given = found.valid and data.valid
-            return replace(found, X=X, valid=given and (as_csr(given[0]), given[1]))
-        held = X[found.held_rows], data.Y[found.held_rows]
-        return replace(found, X=X[found.train_rows], valid=held)
-
-    def _fit_members(
-        self,
-        train: tuple[csr_matrix, csr_matrix],
-        valid: tuple[csr_matrix, csr_matrix] | None,
-        data: TrainingData,
-        shape: Shape,
-        budget: TrainingBudget,
-    ) -> None:
-        """Fit all members, or with a time limit those that fit into it, but at least one.
-
-        Copies of the same members are fitted in parallel, one core each, without progress.
+        A member that is not updated lacks new labels.
         """
-        budget.calibrate(*train, self.columns_, self.params_.seed)
-        plan = [Member.from_json(member) for member in self.params_.members]
-        if self.params_.budget is not None:
-            plan = self._plan_within(budget, shape)
-        copies = [
-            (member, self.params_.seed + member.parameters.get("seed", 0) + SEED_STEP * copy)
-            for copy in range(self.params_.ensemble)
-            for member in plan
-        ]
-        in_parallel = self.params_.ensemble > 1 and self.params_.budget is None
-        self.plan_: list[Member] = []
-        self.members_: list[Method] = []
-        for place, (member, seed) in enumerate(copies):
-            refits = self._refits_in_time(member, train[0].shape[0])
-            if self.plan_ and not budget.reserve(member, refits):
-                continue
-            seeded = member._replace(parameters={**member.parameters, "seed": seed})
-            self.plan_.append(seeded)
-            if not in_parallel:
-                self.members_.append(self._fit_member(seeded, place, train, valid, data))
-        if in_parallel:
-            self.members_ = self._fit_in_parallel(train, valid, data)
-        # Members that rerank come after all that find candidates, whatever the order of training.
-        order = sorted(range(len(self.plan_)), key=lambda place: self.plan_[place].reranks)
-        self.members_ = [self.members_[place] for place in order]
-        self.plan_ = [self.plan_[place] for place in order]
-
-    def _plan_within(self, budget: TrainingBudget, shape: Shape) -> list[Member]:
-        """Return the longest plan that fits into the time, or the quickest if none does."""
-        if budget.is_short and self.members == AUTO:
-            return [single_member(shape)]
-        # `params_.members` is the longest plan alone, so plans are made from the parameter again.
-        best, *longer = candidate_plans(self.members, shape, self.budget)
-        for plan in longer:
-            if not budget.fits([(one, self._refits_in_time(one, shape.points)) for one in plan]):
-                break
-            best = plan
-        return best
-
-    def _refits_in_time(self, member: Member, n_examples: int) -> bool:
-        """Return whether the member is fitted from scratch a second time, and not updated."""
-        cls = method_class(member.method)
-        return _refits_on_all(member.method, n_examples) and cls.refit is not Method.refit
-
-    def _fit_in_parallel(
-        self,
-        train: tuple[csr_matrix, csr_matrix],
-        valid: tuple[csr_matrix, csr_matrix] | None,
-        data: TrainingData,
-    ) -> list[Method]:
-        """Return the members of `plan_`, fitted in processes of their own."""
-        X, Y = train
-        shared = {"X": X, "Y": Y, "taxonomy": data.taxonomy, "columns": self.columns_}
-        if valid is not None:
-            shared |= {"valid_X": valid[0], "valid_Y": valid[1]}
-        if any(isinstance(callback, History) for callback in data.callbacks):
-            shared["history"] = True
-
-        def report(done: int, total: int) -> None:
-            for callback in data.callbacks:
-                callback.on_work("members", done, total)
-
-        states = LocalEngine().map(fitted_arrays, self.plan_, shared=shared, progress=report)
-        return [
-            member_of_arrays(
-                member.method, arrays, **self.columns_.sizes(member.method, X.shape[1], Y.shape[1])
-            )
-            for member, arrays in zip(self.plan_, states, strict=True)
-        ]
-
-    def _fit_member(
-        self,
-        member: Member,
-        place: int,
-        train: tuple[csr_matrix, csr_matrix],
-        valid: tuple[csr_matrix, csr_matrix] | None,
-        data: TrainingData,
-    ) -> Method:
-        """Return a fitted member: that of an interrupted run, if it was finished there."""
-        model = method_class(member.method)(**member.parameters)
-        settings = digest(model.name, sorted(model.get_params().items()))
-        identity = f"{data.identity}-{place}-{settings}"
-        # With a time limit, a resumed run may choose other parameters: this is then fitted again.
-        suffix = "" if self.params_.budget is None else f"-{settings[:6]}"
-        callbacks = listeners(data.callbacks, f"{place + 1}-{model.name}{suffix}")
-        for callback in callbacks:
-            arrays = callback.finished(identity)
-            if arrays is not None:
-                sizes = self.columns_.sizes(model.name, train[0].shape[1], train[1].shape[1])
-                return member_of_arrays(model.name, arrays, **sizes)
-        if valid is not None:
-            valid = self.columns_.of(model.name, valid[0]), valid[1]
-        model.fit(
-            *(self.columns_.of(model.name, train[0]), train[1]),
-            valid=valid,
-            taxonomy=data.taxonomy,
-            callbacks=callbacks,
-            **self.columns_.arguments(model.name),
-        )
-        for callback in callbacks:
-            callback.finish(identity, arrays_of_member(model))
-        return model
-
-    def _add_held_out(
-        self, X: csr_matrix, Y: csr_matrix, held_rows: np.ndarray, taxonomy: Taxonomy | None
-    ) -> None:
-        """Fit members to the held-out examples too, now that the combination is fitted."""
-        for member in self.members_:
-            refits = _refits_on_all(member.name, X.shape[0])
-            own = self.columns_.of(member.name, X)
-            if refits and member.refit(own, Y, taxonomy):
-                continue
-            in_time = refits or member.name in QUICK_TO_UPDATE
-            if in_time and member.can_update and not member.can_refit_grown:
-                member.partial_fit(own[held_rows], Y[held_rows])
-
-    def rankings(self, X: csr_matrix) -> list[Ranking]:
-        """Return the ranking of each member; a member that is not updated lacks new labels."""
         # `rank` instead of `predict`: checking one row again would take as long as ranking it.
         rankings: list[Ranking] = []
-        parts = self.columns_.split([member.method for member in self.plan_], X)
+        parts = self.parts(X)
         for fitted, member, own in zip(self.members_, self.plan_, parts, strict=True):
             if member.reranks:
                 listed = listed_by_any(rankings)
@@ -566,10 +367,15 @@ class Fusion(Method):
                 rankings.append(fitted.rerank(own, listed))
             else:
                 rankings.append(fitted.rank(own, min(self.params_.shortlist, fitted.n_labels_)))
-        return rankings
+        return rankings, matches_of_members(self.members_, parts)
+
+    def parts(self, X: csr_matrix) -> list[csr_matrix]:
+        """Return the columns of each member."""
+        return self.columns_.split([member.method for member in self.plan_], X)
 
     def _predict(self, X: Features, k: int) -> Ranking:
-        return self.combiner_.rank(self.rankings(as_csr(X)), k)
+        rankings, matches = self.rankings(as_csr(X))
+        return self.combiner_.rank(rankings, k, matches)
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
         """Return the features that raise a label's score most, similar labels and near examples.
@@ -678,8 +484,8 @@ class Fusion(Method):
     def label_vectors_(self) -> np.ndarray:
         """The labels' vectors in the space of the first member that has one.
 
-        Else a truncated singular value decomposition of the weights of the linear classifiers,
-        computed at the first access after `fit`, `partial_fit` or loading.
+        Else a truncated singular value decomposition of the sums of the labels' examples, or of
+        the classifiers' weights, computed at the first access after training or loading.
         """
         member = member_with_space(self.members_)
         vectors = self._of_weights().label_vectors if member is None else member.label_vectors_
@@ -709,64 +515,18 @@ class Fusion(Method):
         }
 
     def state(self) -> dict[str, np.ndarray]:
-        documents = [
-            {
-                "method": member.method,
-                "reranks": member.reranks,
-                "labels": fitted.n_labels_,
-                **fitted.to_json(),
-            }
-            for fitted, member in zip(self.members_, self.plan_, strict=True)
-        ]
-        written = json.dumps(documents).encode()
-        arrays = {**self.combiner_.state(), "members": np.frombuffer(written, np.uint8)}
-        if self.examples_ is not None:
-            arrays |= to_float16(self.examples_.state())
-        if len(self.row_order_):
-            arrays |= to_float16({"row_order": self.row_order_})
-        if self.columns_.n_text is not None:
-            arrays["n_text"] = np.array([self.columns_.n_text], np.int64)
-        for place, fitted in enumerate(self.members_):
-            arrays |= prefixed(f"member.{place}.", stored_arrays(fitted))
-        return arrays
+        return state_of(self)
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        documents = json.loads(bytes(arrays["members"]))
-        combiner = BoostedCombiner if "combiner.trees.start" in arrays else Combiner
-        self.combiner_ = combiner.restore(arrays, len(documents), self.n_labels_)
-        self.members_, self.plan_ = [], []
-        self.columns_ = self._restored_columns(arrays)
-        shared = {name: array for name, array in arrays.items() if not name.startswith("member.")}
-        shared = as_float32(shared)
-        n_text = self.columns_.sizes("linear", self.n_features_in_, self.n_labels_)
-        self.examples_ = Examples.restore(shared, *n_text.values())
-        self.row_order_ = shared.get("row_order", np.zeros(0, np.int64))
-        expect(all_within(self.row_order_, 0, 2**62), "the order of the examples does not fit")
-        self._weight_space = None
-        for place, document in enumerate(documents):
-            n_labels = document.get("labels", self.n_labels_)
-            expect(n_labels in range(1, self.n_labels_ + 1), "a member has too many labels")
-            name, reranks = document["method"], document["reranks"]
-            expect(name != self.name, "a member of the fusion is a fusion")
-            cls = method_class(name)
-            expect(not reranks or (place > 0 and cls.can_rerank), f"{name} cannot rerank")
-            own = as_float32(with_prefix(f"member.{place}.", arrays))
-            sizes = self.columns_.sizes(name, self.n_features_in_, n_labels)
-            self.members_.append(cls.restored(document, own, **sizes))
-            self.plan_.append(Member(name, document["parameters"], bool(reranks)))
+        load_state(self, arrays)
 
-    def _restored_columns(self, arrays: Mapping[str, np.ndarray]) -> MemberColumns:
-        if "n_text" not in arrays:
-            return MemberColumns()
-        given = arrays["n_text"]
-        expect(given.shape == (1,) and given.dtype == np.int64, "the columns do not fit")
-        # Labels that an update added have no match columns.
-        n_text = int(given[0])
-        matched, rest = divmod(self.n_features_in_ - n_text, MATCH_COLUMNS)
-        expect(
-            n_text >= 0 and rest == 0 and 0 <= matched <= self.n_labels_, "the columns do not fit"
-        )
-        return MemberColumns(n_text)
+    @classmethod
+    def fits(cls, params: Mapping[str, Any], shape: Shape) -> list[tuple[str, dict[str, Any], int]]:
+        members = [Member.from_json(member) for member in params["members"]]
+        return [
+            (one.method, one.parameters, params["ensemble"] + refits_in_time(one, shape.points))
+            for one in members
+        ]
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:
@@ -777,11 +537,6 @@ class Fusion(Method):
             "hold-out and its near duplicates": 4 * shape.data_bytes + 12 * shape.features,
             **{purpose: params["ensemble"] * size for purpose, size in members.items()},
         }
-
-
-def _refits_on_all(method: str, n_examples: int) -> bool:
-    """Return whether a member is fitted again, on all examples, after the combination is."""
-    return method in QUICK_TO_REFIT or n_examples <= FEW_EXAMPLES
 
 
 def _members_memory(members: Sequence[Mapping[str, Any]], shape: Shape) -> dict[str, int]:

@@ -22,7 +22,7 @@ TREE_PARAMETERS: dict[str, Any] = {
 DXML_PARAMETERS: dict[str, Any] = {
     "ensemble": 1, "raw_neighbours": False, "dim": 160, "reduced_dim": 64, "update_epochs": 0,
     "search": "clusters",
-    "neighbours": 50, "recall": 0.97,
+    "neighbours": 50, "recall": 0.97, "validate_from": 0.75,
 }  # fmt: skip
 # A tree that takes half the time; on a cut of flipkart it ranks as well as the one above.
 QUICK_TREE: dict[str, Any] = {**TREE_PARAMETERS, "fanout": 8, "leaf_size": 25}

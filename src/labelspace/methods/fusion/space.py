@@ -1,8 +1,9 @@
-"""The space of a fusion: that of its first member that has one, else one of the linear weights.
+"""The space of a fusion: that of its first member that has one, else one of the features.
 
-The weights W of the labels' classifiers, or the sums of their examples, are factorised by a
-truncated singular value decomposition, W = U S V^T: a label has the direction of its row of U S, an
-example x that of V^T x, so that their inner product is near to the classifier's score.
+The sums of the labels' examples, or the weights of their classifiers, are scaled to length 1 and
+factorised by a truncated singular value decomposition, W = U S V^T: a label has the direction of
+its row of U S, an example x that of V^T x. Sums come first: they hold what a label is about,
+weights what sets it apart from the others, of which few dimensions keep little.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.dense import unit_array
+from labelspace._core.sparse import unit_rows
 from labelspace._core.threads import single_blas_thread
 from labelspace.errors import UnsupportedError
 from labelspace.methods.base import Method
 
-DIMENSIONS = 64  # of the space of linear weights, at most
+DIMENSIONS = 64  # at most
 _ITERATIONS = 4  # power iterations of the randomised decomposition
 
 
 @dataclass(frozen=True, eq=False)
 class WeightSpace:
-    """A space of features' weights.
+    """A space of features.
 
     Attributes
     ----------
@@ -39,12 +41,12 @@ class WeightSpace:
 
     @classmethod
     def of(cls, weights: csr_matrix, seed: int) -> WeightSpace:
-        """Decompose weights (labels, features)."""
+        """Decompose weights (labels, features); frequent labels count as much as rare ones."""
         from sklearn.utils.extmath import randomized_svd
 
         dim = min(DIMENSIONS, *weights.shape)
         with single_blas_thread():
-            u, s, v = randomized_svd(weights, dim, n_iter=_ITERATIONS, random_state=seed)
+            u, s, v = randomized_svd(unit_rows(weights), dim, n_iter=_ITERATIONS, random_state=seed)
         vectors = unit_array(np.asarray(u * s, np.float32))
         return cls(np.ascontiguousarray(v.T, np.float32), vectors)
 
@@ -59,8 +61,8 @@ def member_with_space(members: Sequence[Method]) -> Method | None:
 
 
 def weight_space(members: Sequence[Method], seed: int) -> WeightSpace:
-    """Return the space of the weights of a member; classifiers come before sums of examples."""
-    for member in sorted(members, key=lambda member: not member.can_rerank):
+    """Return the space of a member's features; sums of examples come before classifiers."""
+    for member in sorted(members, key=lambda member: member.can_rerank):
         weights = member.label_features()
         if weights is not None:
             return WeightSpace.of(weights, seed)

@@ -45,8 +45,8 @@ def update(model: Fusion, data: TrainingData) -> None:
         return
     rest, n_before = np.setdiff1d(np.arange(n_new), held), _all_examples(model).Y.shape[0]
     _learn(model, X[rest], Y[rest], data.callbacks)
-    share, rankings = n_new / (n_before + n_new), model.rankings(X[held])
-    model.combiner_ = model.combiner_.recalibrated(rankings, Y[held], share)
+    share, (rankings, matches) = n_new / (n_before + n_new), model.rankings(X[held])
+    model.combiner_ = model.combiner_.recalibrated(rankings, Y[held], share, matches)
     _learn(model, X[held], Y[held], data.callbacks)
     known = np.append(model.row_order_, np.arange(len(model.row_order_), n_before))
     model.row_order_ = np.concatenate([known, n_before + rest, n_before + held])

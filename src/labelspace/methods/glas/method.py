@@ -26,6 +26,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, with_prefix
 from labelspace._core.sparse import as_csr
+from labelspace.components.calibration import CALIBRATION_K, EPS
+from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
 from labelspace.components.training_counts import TrainingCounts, default_batch_size
@@ -60,6 +62,7 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.methods.presets import preset
+from labelspace.methods.search_range import between
 from labelspace.metrics.ranking import measure
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
@@ -134,6 +137,7 @@ class GLaS(Method):
         low=1,
         high=4096,
         auto="512, or 1024 above 25,000 labels",
+        search=between(128, 1024, log=True),
     )
     preset: str | None = preset(paper=PAPER)
     hidden: tuple[int, ...] | None = layers(
@@ -180,7 +184,13 @@ class GLaS(Method):
         group="paper",
         none="no regulariser",
     )
-    lam: float = number("Weight of the regulariser.", default=0.1, group="paper", low=0.0)
+    lam: float = number(
+        "Weight of the regulariser.",
+        default=0.1,
+        group="paper",
+        low=0.0,
+        search=between(0.001, 10.0, log=True),
+    )
     target: str = choice(
         "Co-occurrence measure that the GLaS regulariser approximates.",
         "arithmetic",
@@ -206,7 +216,10 @@ class GLaS(Method):
     )
     feature_damping: float | Auto | None = FEATURE_DAMPING
     scale: float = number(
-        "Factor of inner products, or its initial value if it is trained.", default=20.0, low=0.1
+        "Factor of inner products, or its initial value if it is trained.",
+        default=20.0,
+        low=0.1,
+        search=between(5.0, 50.0, log=True),
     )
     train_scale: bool = flag("Train the factor of inner products.", default=True, group="paper")
     unit_inputs: bool = flag(
@@ -226,7 +239,11 @@ class GLaS(Method):
         "random",
         default="centroid",
     )
-    epochs: int = having(EPOCHS, default=8)
+    epochs: int = having(
+        EPOCHS,
+        default=8,
+        search=between(4, 20),
+    )
     batch_size: int | Auto = BATCH_SIZE
     optimiser: str = choice(
         "Update rule of the weights: Adam, or gradient descent as in the paper.",
@@ -268,6 +285,7 @@ class GLaS(Method):
         default=10,
         group="usual",
         low=0,
+        search=between(5, 50, log=True),
     )
     recall: float | Auto = number(
         "Share of the best 5 labels that approximate search has to find.",
@@ -346,6 +364,8 @@ class GLaS(Method):
                 *(z, queries, held),
                 lambda *best: measure(self.params_.metric, Ranking(*best), held, counts),
             )
+            best = self.blend_.rank(z, queries, min(CALIBRATION_K, held.shape[1]))
+            self.held_out_ = HeldOutRanking.calibrated(*best, held, EPS)
 
     def _partial_fit(self, data: TrainingData) -> None:
         """Update the space by further examples and labels; see `update.py`."""

@@ -24,6 +24,7 @@ from labelspace.nn.row_tables import RowTable, SparseLinear
 
 SCALE_LR = 0.01  # Adam's, of the scale: near 20, it needs larger steps than weights near 0
 MIN_NORM = 1e-12
+_COPIED = 1 << 14  # labels scaled at a time
 
 
 class LabelSpace:
@@ -153,9 +154,14 @@ class LabelSpace:
 
     def search_vectors(self) -> np.ndarray:
         """Return s v_l with b_l appended: the inner product with a query is h(x)_l."""
-        bias = self.bias.detach().numpy()[:, None]
-        scaled = np.float32(self.scale.item()) * self.label_vectors
-        return np.ascontiguousarray(np.hstack([scaled, bias]), np.float32)
+        weight, scale = self.table.weight, np.float32(self.scale.item())
+        vectors = np.empty((len(weight), weight.shape[1] + 1), np.float32)
+        for start in range(0, len(weight), _COPIED):  # one copy of all labels, not three
+            part = weight[start : start + _COPIED]
+            own = unit_array(part) if self.unit_labels else part
+            np.multiply(scale, own, out=vectors[start : start + _COPIED, :-1])
+        vectors[:, -1] = self.bias.detach().numpy()
+        return vectors
 
     # What the trainer and the store read.
 

@@ -32,6 +32,7 @@ from labelspace.components.examples import (
     check_kept,
     restored_counts,
 )
+from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -64,6 +65,7 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.methods.presets import preset
+from labelspace.methods.search_range import among, between
 from labelspace.ranking import Ranking
 from labelspace.runs.callbacks import Callback, kept_blocks, progress_reporter
 
@@ -141,9 +143,14 @@ class HierarchicalXC(Method):
         *TREE_KINDS,
         default="mixed",
         group="usual",
+        search=among("mixed", "kmeans"),
     )
     fanout: int = integer(
-        "Number of children of a node of a balanced tree.", default=16, group="usual", low=2
+        "Number of children of a node of a balanced tree.",
+        default=16,
+        group="usual",
+        low=2,
+        search=between(4, 64, log=True),
     )
     leaf_size: int | Auto = integer(
         "Number of labels that are not divided any further.",
@@ -200,6 +207,7 @@ class HierarchicalXC(Method):
         "Loss of the classifiers; both is logistic in the first tree, squared hinge in the others.",
         *LOSSES,
         default="both",
+        search=among("both", "squared_hinge", "logistic"),
     )
     C: float | Auto = number(
         "Weight of the losses against the size of the weights.",
@@ -207,6 +215,7 @@ class HierarchicalXC(Method):
         group="usual",
         low=1e-6,
         auto="6 for the logistic loss, 0.5 for the squared hinge, twice that above 10,000 labels",
+        search=between(0.03, 30.0, log=True),
     )
     prune: float = having(PRUNE, default=0.1)
     search: str = choice(
@@ -216,7 +225,11 @@ class HierarchicalXC(Method):
         group="paper",
     )
     beam: int = integer(
-        "Number of nodes per level that beam search expands.", default=10, group="usual", low=1
+        "Number of nodes per level that beam search expands.",
+        default=10,
+        group="usual",
+        low=1,
+        search=between(5, 40, log=True),
     )
     threshold: float = number(
         "Probability above which hard search follows an edge.",
@@ -273,6 +286,7 @@ class HierarchicalXC(Method):
             held_X, held_Y = hold_out.valid
             best = self._rank(held_X, min(CALIBRATION_K, Y.shape[1]))
             self.calibration_ = Calibration.fit(*best, held_Y, PATH_EPS)
+            self.held_out_ = HeldOutRanking.calibrated(*best, held_Y, PATH_EPS)
         if hold_out.refits:
             X, run = as_csr(data.X), (data.identity, "all")
             self._fit_trees(X, data.Y, data.taxonomy, data.callbacks, run)

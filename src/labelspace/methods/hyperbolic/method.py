@@ -24,6 +24,7 @@ from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace._core.sparse import as_csr, bounded_rows, pack_csr, unit_rows, unpack_csr
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
+from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_counts import TrainingCounts
 from labelspace.components.training_data import Shape, TrainingData
@@ -61,6 +62,7 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.methods.presets import preset
+from labelspace.methods.search_range import between
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.ensemble_trainer import Arrays, MemberTrainer
@@ -131,7 +133,14 @@ class Hyperbolic(Method):
     # Rounded to 16 bits, points near the rim would be outside the ball.
     full_precision: ClassVar[tuple[str, ...]] = ("points", "labels", "centres")
 
-    dim: int = integer("Dimension of the space.", default=50, group="usual", low=1, high=4096)
+    dim: int = integer(
+        "Dimension of the space.",
+        default=50,
+        group="usual",
+        low=1,
+        high=4096,
+        search=between(20, 200, log=True),
+    )
     geometry: str = choice(
         "Geometry of the space.",
         *GEOMETRIES,
@@ -162,6 +171,7 @@ class Hyperbolic(Method):
         default=20.0,
         group="paper",
         low=0.0,
+        search=between(5.0, 60.0, log=True),
     )
     negatives: str = choice(
         "How to sample negative labels: for the whole batch, evenly, by frequency or those that "
@@ -239,9 +249,19 @@ class Hyperbolic(Method):
     unit_inputs: bool = flag("Scale the rows of X to length 1.", default=True, group="paper")
     keep: float = having(KEEP, default=1.0, group="expert")
     feature_damping: float | Auto | None = having(FEATURE_DAMPING, default=None)
-    epochs: int = having(EPOCHS, default=5)
+    epochs: int = having(
+        EPOCHS,
+        default=5,
+        search=between(3, 15),
+    )
     batch_size: int = having(BATCH_SIZE, default=512, auto=None)
-    lr: float = number("Learning rate.", default=0.004, group="usual", low=0.0)
+    lr: float = number(
+        "Learning rate.",
+        default=0.004,
+        group="usual",
+        low=0.0,
+        search=between(0.0005, 0.03, log=True),
+    )
     patience: int = having(
         PATIENCE,
         help="Epochs without a better validation score after which training stops; without effect "
@@ -261,12 +281,17 @@ class Hyperbolic(Method):
         group="paper",
     )
     neighbours: int = integer(
-        "Number of nearest training examples that vote.", default=50, group="usual", low=1
+        "Number of nearest training examples that vote.",
+        default=50,
+        group="usual",
+        low=1,
+        search=between(10, 200, log=True),
     )
     sharpness: float = number(
         "Votes are weighted by exp(-sharpness * alpha * distance); 0 counts every vote alike.",
         default=1.5,
         low=0.0,
+        search=between(0.5, 4.0),
     )
     labels_share: float = number(
         "Weight of label distances beside votes if `predict_by` is both.",
@@ -323,6 +348,8 @@ class Hyperbolic(Method):
             self._index_examples(X, Y, search="exact")
             best = self._rank(held[0], min(CALIBRATION_K, Y.shape[1]))
             self.calibration_ = Calibration.fit(best.labels, best.scores, held[1], VOTE_EPS)
+            ranked = best.labels, best.scores
+            self.held_out_ = HeldOutRanking.calibrated(*ranked, held[1], VOTE_EPS)
         if held is not None and len(hold_out.held_rows):  # in the end the hold-out votes too
             X, Y = vstack([X, held[0]], "csr"), vstack([Y, held[1]], "csr")
         self._index_examples(X, Y, params.search, None if held is None else held[0])

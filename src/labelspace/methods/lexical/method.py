@@ -8,9 +8,9 @@ its name like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -21,6 +21,7 @@ from labelspace._core.sparse import as_csr, hits_of, right_columns
 from labelspace._core.threads import parallel_blocks
 from labelspace.components.boosted_trees import BoostedTrees
 from labelspace.components.calibration import log_odds
+from labelspace.components.name_matches import N_FEATURES, Matches
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.components.unseen_labels import labels_to_hide
 from labelspace.data.dataset import Features
@@ -28,18 +29,17 @@ from labelspace.features.name_codes import COLUMNS, N_PROPERTIES
 from labelspace.methods.base import Method
 from labelspace.methods.explanation import LabelExplanation, checked_example, score_changes
 from labelspace.methods.lexical.scoring import (
-    N_FEATURES,
     ORDER,
     count_matches,
     rank_matches,
     read_matches,
 )
 from labelspace.methods.parameters import SEED, integer, number
+from labelspace.methods.search_range import between
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
-    from labelspace.runs.callbacks import Callback
 
 MAX_SCORED = 400_000  # matches that the trees are fitted to, about
 MAX_COMMON = 1000  # labels for rows without a match
@@ -95,9 +95,21 @@ class Lexical(Method):
     summary: ClassVar[str] = "label names found in the text, scored by boosted trees"
 
     trees: int = integer(
-        "Number of boosted trees that score a match.", default=120, group="usual", low=1, high=2000
+        "Number of boosted trees that score a match.",
+        default=120,
+        group="usual",
+        low=1,
+        high=2000,
+        search=between(50, 400, log=True),
     )
-    leaves: int = integer("Leaves per tree.", default=31, group="usual", low=2, high=1000)
+    leaves: int = integer(
+        "Leaves per tree.",
+        default=31,
+        group="usual",
+        low=2,
+        high=1000,
+        search=between(8, 128, log=True),
+    )
     scored: float = number(
         "Share of the training examples that the trees are fitted to; the others give the "
         "statistics of the labels.",
@@ -105,40 +117,9 @@ class Lexical(Method):
         group="usual",
         low=0.01,
         high=0.9,
+        search=between(0.1, 0.5),
     )
     seed: int = SEED
-
-    def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        valid: tuple[Any, Any] | None = None,
-        taxonomy: Taxonomy | None = None,
-        callbacks: Sequence[Callback] = (),
-        name_matches: bool = False,
-    ) -> Self:
-        """Fit the trees and count matches.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features)
-            Features whose last columns are those of a `NameMatcher` of all labels.
-        Y : sparse matrix or array of shape (n, n_labels)
-        valid : pair of X and Y, optional
-            Not used.
-        taxonomy : Taxonomy, optional
-            Not used.
-        callbacks : sequence of Callback
-        name_matches : bool, default False
-            Whether X has match columns; without them all examples get the same labels.
-
-        Returns
-        -------
-        Lexical
-            The method itself.
-        """
-        return self._fit_checked(X, Y, valid, taxonomy, callbacks, name_matches=name_matches)
 
     def _fit(self, data: TrainingData) -> None:
         X, Y = as_csr(data.X), data.Y
@@ -197,7 +178,7 @@ class Lexical(Method):
         self._chances = (self.counts_[common, 0] / max(1, self.n_points_)).astype(np.float32)
 
     def _statistics(self, counts: np.ndarray) -> np.ndarray:
-        """Return the features of labels with these counts: `N_STATISTICS` of `scoring.py`."""
+        """Return the features of labels with these counts: `N_STATISTICS` of them."""
         of_all = self.counts_.sum(axis=0).astype(np.float64)
         parts = [np.log1p(counts[:, 0])]
         for matched, right in ((1, 2), (3, 4)):
@@ -211,6 +192,9 @@ class Lexical(Method):
         other._of_labels = self._of_labels.copy()
         other._of_labels[labels] = self._statistics(nothing)
         return other
+
+    def matches_of(self, X: csr_matrix) -> Matches:
+        return Matches(right_columns(X, self.n_text_), self._of_labels)
 
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy

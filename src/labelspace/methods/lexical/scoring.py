@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelspace._core.compiled import loop, loop_part
+from labelspace._core.compiled import loop
 from labelspace._core.top_k import keep_best
 from labelspace.components.boosted_trees import log_odds_of
-from labelspace.features.name_codes import COLUMNS, N_PROPERTIES, PROPERTIES, unpack
+from labelspace.components.name_matches import N_FEATURES, next_match
+from labelspace.features.name_codes import COLUMNS, N_PROPERTIES, PROPERTIES
 
 ORDER = PROPERTIES.index("order")
-N_STATISTICS = 5  # of a label, after the properties of a match
-N_FEATURES = N_PROPERTIES + N_STATISTICS
 
 
 @loop
@@ -21,23 +20,6 @@ def count_matches(indptr, indices, data, first, last):  # type: ignore[no-untype
     for cell in range(indptr[first], indptr[last]):
         count += indices[cell] % COLUMNS == 0 and data[cell] != 0
     return count
-
-
-@loop_part
-def next_match(indices, data, cell, stop, values):  # type: ignore[no-untyped-def]
-    """Write the properties of the next match of a row; return its label (-1) and the cell after."""
-    while cell < stop:
-        label, column, code = indices[cell] // COLUMNS, indices[cell] % COLUMNS, data[cell]
-        cell += 1
-        if column != 0 or code == 0:
-            continue
-        name = np.float32(0.0)
-        if cell < stop and indices[cell] == COLUMNS * label + 1:
-            name = data[cell]
-            cell += 1
-        unpack(code, name, values)
-        return label, cell
-    return -1, cell
 
 
 @loop

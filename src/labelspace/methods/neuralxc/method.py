@@ -22,6 +22,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, with_prefix
 from labelspace._core.sparse import as_csr, unit_rows
+from labelspace.components.calibration import CALIBRATION_K, EPS
+from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.neighbour_blend import BlendParameters, NeighbourBlend
 from labelspace.components.training_counts import TrainingCounts
@@ -61,6 +63,7 @@ from labelspace.methods.parameters import (
     number,
 )
 from labelspace.methods.presets import preset
+from labelspace.methods.search_range import between
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import unit_array
 from labelspace.nn.trainer import Trainer, TrainingTask
@@ -168,10 +171,18 @@ class NeuralXC(Method):
         "Scale rows of labels to length 1 before they are encoded.", default=True, group="paper"
     )
     alpha: float = number(
-        "Weight of the reconstruction loss of features.", default=0.1, group="paper", low=0.0
+        "Weight of the reconstruction loss of features.",
+        default=0.1,
+        group="paper",
+        low=0.0,
+        search=between(0.001, 1.0, log=True),
     )
     beta: float = number(
-        "Weight of the reconstruction loss of labels.", default=0.1, group="paper", low=0.0
+        "Weight of the reconstruction loss of labels.",
+        default=0.1,
+        group="paper",
+        low=0.0,
+        search=between(0.001, 1.0, log=True),
     )
     pretrain: int = integer(
         "Number of epochs at the start that train the autoencoders alone.",
@@ -220,12 +231,14 @@ class NeuralXC(Method):
         default=10,
         group="usual",
         low=0,
+        search=between(5, 50, log=True),
     )
     epochs: int = integer(
         "Maximum number of passes over the training data, after pre-training.",
         default=15,
         group="usual",
         low=1,
+        search=between(5, 30),
     )
     batch_size: int | Auto = BATCH_SIZE
     lr: float = having(ADAM_LR, default=0.008)
@@ -385,6 +398,8 @@ class NeuralXC(Method):
                 *(points, queries, held),
                 lambda *best: measure(self.params_.metric, Ranking(*best), held, counts),
             )
+            best = self.blend_.rank(points, queries, min(CALIBRATION_K, held.shape[1]))
+            self.held_out_ = HeldOutRanking.calibrated(*best, held, EPS)
 
     def _rows(self, X: Features) -> csr_matrix:
         """Return features as the network reads them."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -57,6 +57,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.presets import preset
 from labelspace.methods.registry import method_class
+from labelspace.methods.search_range import between
 from labelspace.methods.seq2seq.beam_search import NOT_REACHED, Beams, Decoder
 from labelspace.methods.seq2seq.defaults import SMALL, resolve
 from labelspace.methods.seq2seq.model import (
@@ -83,7 +84,6 @@ from labelspace.search.tuning import evenly
 if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
     from labelspace.features.tokens import Tokens
-    from labelspace.runs.callbacks import Callback
 
 MAX_FLOAT64_WEIGHTS = 20_000_000  # weights up to which prediction on a CPU is in float64
 PREDICTED_AT_A_TIME = 32  # examples per beam search, to bound the memory
@@ -97,6 +97,11 @@ class Seq2Seq(Method):
     A T5 that generates the brand and the category levels of a product is the baseline of [1]_;
     here it is stacked with linear classifiers, which linear_tree=False leaves out. The package
     `transformers` is required: `pip install 'labelspace[t5]'`.
+
+    X are token ids + 1 in order, as `text_features` returns them, or any other features. The paths
+    of the taxonomy are generated; without one, a path is a label. `fit` takes `label_names`, for
+    records those of `labelspace.features.label_texts.record_texts`; without them each node has a
+    token of its own.
 
     Attributes
     ----------
@@ -143,7 +148,13 @@ class Seq2Seq(Method):
         "Layers of the encoder, and of the decoder, of a new T5.", default=2, low=1
     )
     heads: int = integer("Attention heads of a new T5; a divisor of the width.", default=4, low=1)
-    dropout: float = number("Dropout of a new T5.", default=0.1, low=0.0, high=0.9)
+    dropout: float = number(
+        "Dropout of a new T5.",
+        default=0.1,
+        low=0.0,
+        high=0.9,
+        search=between(0.0, 0.4),
+    )
     max_tokens: int = integer(
         "Maximum number of tokens per text; further tokens are ignored.",
         default=48,
@@ -178,7 +189,11 @@ class Seq2Seq(Method):
     max_outputs: int = integer(
         "Maximum number of target sequences per example and step.", default=4, low=1
     )
-    epochs: int = having(EPOCHS, default=20)
+    epochs: int = having(
+        EPOCHS,
+        default=20,
+        search=between(8, 40),
+    )
     batch_size: int | Auto = BATCH_SIZE
     lr: float | Auto = number(
         "Learning rate of AdamW.",
@@ -186,6 +201,7 @@ class Seq2Seq(Method):
         group="usual",
         low=0.0,
         auto="0.002 for a new T5, 0.0003 for a pretrained one",
+        search=between(0.0001, 0.01, log=True),
     )
     patience: int = having(PATIENCE, default=3)
     validation: float | Auto = VALIDATION
@@ -211,41 +227,6 @@ class Seq2Seq(Method):
             prompt=self.prompt,
             names="record" if self.format == "record" else "levels",
         )
-
-    def fit(
-        self,
-        X: Any,
-        Y: Any,
-        *,
-        valid: tuple[Any, Any] | None = None,
-        taxonomy: Taxonomy | None = None,
-        callbacks: Sequence[Callback] = (),
-        label_names: Any = None,
-    ) -> Self:
-        """Fit the T5 and the linear classifiers.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, features)
-            Token ids + 1 in order, as `text_features` returns them, or any other features.
-        Y : array or sparse matrix of shape (n, labels)
-        valid : pair of X and Y, optional
-            Hold-out for early stopping and calibration; cut from the training data if None.
-        taxonomy : Taxonomy, optional
-            The tree whose paths are generated; without it, a path is a label.
-        callbacks : sequence of Callback
-        label_names : sparse matrix of shape (nodes of the taxonomy or labels, positions), optional
-            Token ids + 1 of the name of each node, as `Tokens.transform_names` returns them;
-            without it each node has a token of its own. For records, those of
-            `labelspace.features.label_texts.record_texts`.
-
-        Returns
-        -------
-        Seq2Seq
-            The method itself.
-        """
-        names = None if label_names is None else as_csr(checked_features(label_names))
-        return self._fit_checked(X, Y, valid, taxonomy, callbacks, names)
 
     @classmethod
     def _resolve(cls, params: Mapping[str, Any], shape: Shape) -> dict[str, Any]:

@@ -60,6 +60,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.presets import preset
 from labelspace.methods.registry import method_class
+from labelspace.methods.search_range import between
 from labelspace.methods.treespace.defaults import resolve
 from labelspace.methods.treespace.encoder import LevelEncoder
 from labelspace.methods.treespace.geometry import GEOMETRIES
@@ -126,7 +127,12 @@ class TreeSpace(Method):
     summary: ClassVar[str] = "a label tree with an embedding space per level, best-first search"
 
     dim: int = integer(
-        "Dimension of the deepest space.", default=512, group="usual", low=1, high=4096
+        "Dimension of the deepest space.",
+        default=512,
+        group="usual",
+        low=1,
+        high=4096,
+        search=between(128, 1024, log=True),
     )
     preset: str | None = preset(paper=PAPER, paper_hyperbolic=HYPERBOLIC)
     top_dim: int = integer(
@@ -184,6 +190,7 @@ class TreeSpace(Method):
         default=0.1,
         group="paper",
         low=0.0,
+        search=between(0.001, 1.0, log=True),
     )
     regularisation: float = number(
         "Weight of the squares of the projections and of the nodes' offsets.",
@@ -201,14 +208,21 @@ class TreeSpace(Method):
     keep: float = KEEP
     feature_damping: float | Auto | None = FEATURE_DAMPING
     scale: float = number(
-        "Initial value of the trained scale of inner products or distances.", default=10.0, low=0.1
+        "Initial value of the trained scale of inner products or distances.",
+        default=10.0,
+        low=0.1,
+        search=between(4.0, 40.0, log=True),
     )
     n_negatives: int = integer(
         "Number of siblings above which the negatives of an example are sampled.",
         default=1000,
         low=1,
     )
-    epochs: int = having(EPOCHS, default=8)
+    epochs: int = having(
+        EPOCHS,
+        default=8,
+        search=between(4, 20),
+    )
     batch_size: int | Auto = BATCH_SIZE
     lr: float = having(ADAM_LR, default=0.004)
     patience: int = PATIENCE
@@ -219,6 +233,7 @@ class TreeSpace(Method):
         default=10,
         group="usual",
         low=0,
+        search=between(5, 50, log=True),
     )
     linear_tree: bool = flag(
         "Combine the spaces with linear classifiers along the same tree.",

@@ -35,15 +35,25 @@ class CodedNeighbours(NeighbourIndex):
 
     kind: ClassVar[str] = "codes"
 
-    def __init__(self, points: np.ndarray, geometry: str, codebook: np.ndarray) -> None:
+    def __init__(
+        self,
+        points: np.ndarray,
+        geometry: str,
+        codebook: np.ndarray,
+        known: np.ndarray | None = None,
+    ) -> None:
+        """Encode the points, unless their codes are `known`."""
         super().__init__(points, geometry)
-        self.codes = ProductCodes(points, codebook, by_distance=True)
+        self.codes = ProductCodes(
+            points, codebook, by_distance=True, known=known, n_known=len(points)
+        )
         self.rerank_size = _RERANK_SIZES[0]
 
     @classmethod
     def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
-        index = cls(points, geometry, stored_codebook(arrays, points.shape[1]))
+        codebook = stored_codebook(arrays, points.shape[1])
+        index = cls(points, geometry, codebook, arrays.get("codes"))
         index.rerank_size = kept_count(arrays, "rerank_size")
         index.recall = float(arrays["recall"][0])
         return index

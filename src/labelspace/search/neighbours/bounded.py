@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.compiled import loop, loop_part
+from labelspace._core.slots import slot_of
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
@@ -264,7 +265,7 @@ def _read_lists(  # type: ignore[no-untyped-def]
         # Lists beyond the 63rd are not told apart: then the bounds are larger than they might be.
         mark = np.uint64(1) << np.uint64(f) if f < 63 else np.uint64(0)
         for entry in range(place[f], stop):
-            slot = _slot(table, examples, indices[entry])
+            slot = slot_of(table, examples, indices[entry])
             number = table[slot]
             if number < 0:
                 number = table[slot] = met
@@ -328,21 +329,11 @@ def _least(sizes, count):  # type: ignore[no-untyped-def]
 
 
 @loop_part
-def _slot(table, examples, example):  # type: ignore[no-untyped-def]
-    """Return the slot that has an example's number, or a free one; the size is a power of two."""
-    last = len(table) - 1
-    slot = (np.int64(example) * 0x9E3779B1 >> 7) & last
-    while table[slot] >= 0 and examples[table[slot]] != example:
-        slot = (slot + 1) & last
-    return slot
-
-
-@loop_part
 def _table_of(examples, met):  # type: ignore[no-untyped-def]
     """Return a table of the numbers of the examples met, with twice as many slots as they need."""
     table = np.full(2 * len(examples), -1, np.int32)
     for number in range(met):
-        table[_slot(table, examples, examples[number])] = number
+        table[slot_of(table, examples, examples[number])] = number
     return table
 
 

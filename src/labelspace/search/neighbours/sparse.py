@@ -12,12 +12,14 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack, vstack
 
 from labelspace._core.compiled import loop
+from labelspace._core.slots import new_table, slot_of
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.search.neighbours.voting import vote_of_one
 
+_FEW = 4  # a query that reads more postings than a share of 1 / _FEW of the examples scans all
 SMALLEST = np.float32(1e-6)  # cosine of a neighbour: below it, two examples share nothing
 
 
@@ -124,16 +126,16 @@ def rare_features(X: csr_matrix, common: float | None) -> csr_matrix:
 def _nearest(  # type: ignore[no-untyped-def]
     q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines
 ):
-    similarity = np.zeros(n_examples, np.float32)
-    marked = np.zeros(n_examples, np.bool_)
-    seen = np.empty(n_examples, np.int64)
+    similarity = np.zeros(0, np.float32)  # of all examples, once a query meets many of them
     for row in range(len(q_indptr) - 1):
         scale = inverse_length(q_data, q_indptr[row], q_indptr[row + 1])
         many = 0
         for cell in range(q_indptr[row], q_indptr[row + 1]):
             many += p_indptr[q_indices[cell] + 1] - p_indptr[q_indices[cell]]
         filled = np.int64(0)  # a literal 0 would be a second type to compile
-        if many > n_examples:  # scanning all examples is cheaper than listing those with a product
+        if _FEW * many > n_examples:  # scanning all examples is cheaper than finding those met
+            if len(similarity) == 0:
+                similarity = np.zeros(n_examples, np.float32)
             for cell in range(q_indptr[row], q_indptr[row + 1]):
                 feature, value = q_indices[cell], scale * q_data[cell]
                 for posting in range(p_indptr[feature], p_indptr[feature + 1]):
@@ -145,19 +147,17 @@ def _nearest(  # type: ignore[no-untyped-def]
                     )
             similarity[:] = 0.0
             continue
+        table = new_table(many)
+        seen, sums = np.empty(many, np.int64), np.empty(many, np.float32)
         n_seen = 0
         for cell in range(q_indptr[row], q_indptr[row + 1]):
             feature, value = q_indices[cell], scale * q_data[cell]
             for posting in range(p_indptr[feature], p_indptr[feature + 1]):
-                example = p_indices[posting]
-                if not marked[example]:
-                    marked[example] = True
-                    seen[n_seen] = example
+                slot = slot_of(table, seen, p_indices[posting])
+                if table[slot] < 0:
+                    table[slot], seen[n_seen], sums[n_seen] = n_seen, p_indices[posting], 0.0
                     n_seen += 1
-                similarity[example] += value * p_data[posting]
+                sums[table[slot]] += value * p_data[posting]
         for s in range(n_seen):
-            example = seen[s]
-            if similarity[example] > SMALLEST:
-                filled = keep_best(similarity[example], example, cosines[row], near[row], filled)
-            similarity[example] = 0.0
-            marked[example] = False
+            if sums[s] > SMALLEST:
+                filled = keep_best(sums[s], seen[s], cosines[row], near[row], filled)

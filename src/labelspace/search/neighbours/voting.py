@@ -1,8 +1,7 @@
 """Votes of neighbours: the labels of near training examples, weighted, counted and ranked.
 
-The loops take weights made elsewhere. `vote` keeps one number per label, which is quickest for many
-queries in a row; `votes_by_label` sorts the labels of the neighbours, which costs a little more per
-query, takes no array of all labels, and can merge other candidates.
+The loops take weights made elsewhere, and no array of all labels: `vote` counts the labels of the
+neighbours in a hash table; `votes_by_label` sorts them, and can merge other candidates.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.compiled import loop, loop_part
+from labelspace._core.slots import new_table, slot_of
 from labelspace._core.sorting import stable_order
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
@@ -62,7 +62,7 @@ def rank_votes(
         rows = slice(start, stop)
         vote_rows(
             *(neighbours[rows], similarities[rows], powers, weights),
-            *(Y.indptr, Y.indices, Y.shape[1], labels[rows], shares[rows]),
+            *(Y.indptr, Y.indices, labels[rows], shares[rows]),
         )
 
     parallel_blocks(len(neighbours), block, block=64)
@@ -81,19 +81,18 @@ def vote_of_one(
     one = np.ones(1, np.float32)
     vote_rows(
         *(near[:, None], similarities[:, None], np.float32(power) * one, one),
-        *(Y.indptr, Y.indices, Y.shape[1], labels, shares),
+        *(Y.indptr, Y.indices, labels, shares),
     )
 
 
 @loop
 def vote_rows(  # type: ignore[no-untyped-def]
-    neighbours, similarities, powers, learner_weights, indptr, indices, n_labels, labels, shares
+    neighbours, similarities, powers, learner_weights, indptr, indices, labels, shares
 ):
     """Count the votes of each row's neighbours (n, learners, m): see `rank_votes`."""
     n_learners, width = neighbours.shape[1:]
     near = np.empty(n_learners * width, np.int64)
     weights = np.empty(n_learners * width, np.float32)
-    tally = np.zeros(n_labels, np.float32)
     for row in range(len(neighbours)):
         count = np.int64(0)  # a literal 0 would be a second type to compile
         for learner in range(n_learners):
@@ -107,7 +106,7 @@ def vote_rows(  # type: ignore[no-untyped-def]
                 total += weights[place]
             for place in range(first, count):
                 weights[place] *= learner_weights[learner] / total
-        vote(near, weights, count, indptr, indices, tally, labels[row], shares[row])
+        vote(near, weights, count, indptr, indices, labels[row], shares[row])
 
 
 @loop_part
@@ -126,11 +125,8 @@ def _power_weights(neighbours, similarities, power, near, weights, count):  # ty
 
 
 @loop_part
-def vote(near, weights, count, indptr, indices, tally, labels_out, scores_out):  # type: ignore[no-untyped-def]
-    """Score labels by the weighted share of neighbours that have them; write the best, in order.
-
-    tally is a scratch array of zeros, one per label, and is left as zeros.
-    """
+def vote(near, weights, count, indptr, indices, labels_out, scores_out):  # type: ignore[no-untyped-def]
+    """Score labels by the weighted share of neighbours that have them; write the best, in order."""
     total = np.float32(0.0)
     for n in range(count):
         total += weights[n]
@@ -139,22 +135,22 @@ def vote(near, weights, count, indptr, indices, tally, labels_out, scores_out): 
     most = 0
     for n in range(count):
         most += indptr[near[n] + 1] - indptr[near[n]]
-    voted = np.empty(most, np.int64)
+    table = new_table(most)
+    voted, sums = np.empty(most, np.int64), np.empty(most, np.float32)
     n_voted = 0
     for n in range(count):
         if weights[n] <= 0.0:
             continue
         for cell in range(indptr[near[n]], indptr[near[n] + 1]):
-            label = indices[cell]
-            if tally[label] == 0.0:
-                voted[n_voted] = label
+            slot = slot_of(table, voted, indices[cell])
+            if table[slot] < 0:
+                table[slot], voted[n_voted], sums[n_voted] = n_voted, indices[cell], 0.0
                 n_voted += 1
-            tally[label] += weights[n]
+            sums[table[slot]] += weights[n]
     filled = np.int64(0)
-    for label in voted[:n_voted]:
-        score = min(tally[label] / total, np.float32(1.0))
-        filled = keep_best(score, label, scores_out, labels_out, filled)
-        tally[label] = 0.0
+    for place in range(n_voted):
+        score = min(sums[place] / total, np.float32(1.0))
+        filled = keep_best(score, voted[place], scores_out, labels_out, filled)
 
 
 @loop_part

@@ -1,13 +1,19 @@
 // The model's card: what it was trained on, how good it is, and its parameters.
-import { byId, make, number } from "./parts.js";
+import { reliability } from "./reliability.js";
+import { byId, make, number, plural } from "./parts.js";
 import { call, report } from "./server.js";
 
-const SVG = "http://www.w3.org/2000/svg";
+/** What the examples of figures are, by `examples_from`. */
+const SETS = {
+  "hold-out": (found) => `${plural(found.examples, "example")} held out of the training data`,
+  validation: (found) => `${plural(found.examples, "example")} of ${found.source}, given to training to validate on`,
+  test: (found) => `${plural(found.examples, "example")} of ${found.source}`,
+};
 
 export async function showCard(model) {
   try {
     const { info, ...about } = await call(`/v1/models/${encodeURIComponent(model.name)}`);
-    const data = info.data ?? {}, found = info.evaluation;
+    const data = info.data ?? {}, measured = info.evaluation ?? [];
     byId("card-title").textContent = model.name;
     byId("card-content").replaceChildren(...[
       part("Model", {
@@ -22,10 +28,9 @@ export async function showCard(model) {
           data.head_labels !== undefined && [data.head_labels, data.torso_labels, data.tail_labels].map(number).join(", "),
         "Rows without labels": data.rows_without_labels, "Text features": info.text_features?.name,
       }),
-      found ? part(`Figures on ${found.source ?? "held-out examples"}, in percent`,
-        Object.fromEntries(Object.entries(found.figures ?? {}).map(([name, value]) => [name, value.toFixed(2)]))) : null,
-      found?.calibration?.bins ? make("section", {}, make("h3", {}, "Calibration"), curve(found.calibration.bins)) : null,
-      part("Parameters", Object.fromEntries(Object.entries(info.parameters ?? {}).map(([name, value]) => [name, String(value)]))),
+      ...(measured.length ? measured.map(figures) : [make("section", {}, make("h3", {}, "Figures"),
+        make("p", { class: "quiet" }, "None yet. “labelspace evaluate MODEL TEST --save” measures the model on a test file."))]),
+      part("Parameters", Object.fromEntries(Object.entries(info.parameters ?? {}).map(([name, value]) => [name, String(value ?? "none")]))),
       part("Libraries", info.libraries ?? {}),
     ].filter(Boolean));
   } catch (error) {
@@ -39,19 +44,18 @@ function part(title, values) {
     make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, String(value)))))));
 }
 
-/** Score against the share of right labels, as a picture; the diagonal is perfect. */
-function curve(bins) {
-  const size = 200, drawing = (tag, values) => {
-    const made = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(values)) made.setAttribute(name, value);
-    return made;
-  };
-  const image = drawing("svg", { viewBox: `-20 -5 ${size + 30} ${size + 30}`, role: "img",
-    "aria-label": "Mean score of predicted labels against the share that is right" });
-  image.append(drawing("path", { d: `M0 ${size}L${size} 0`, stroke: "currentColor", "stroke-dasharray": "4 4", fill: "none", opacity: 0.5 }));
-  image.append(drawing("rect", { width: size, height: size, fill: "none", stroke: "currentColor", opacity: 0.4 }));
-  const places = bins.filter((bin) => bin.count).map((bin) => [size * bin.score, size * (1 - bin.right)]);
-  image.append(drawing("path", { d: places.map(([x, y], at) => `${at ? "L" : "M"}${x} ${y}`).join(""), stroke: "currentColor", "stroke-width": 2, fill: "none" }));
-  for (const [x, y] of places) image.append(drawing("circle", { cx: x, cy: y, r: 3, fill: "currentColor" }));
-  return image;
+/** Metrics and calibration on one set of examples, and how they were measured. */
+function figures(found) {
+  const names = Object.keys(found.figures).map((name) => name.split("@"));
+  const families = [...new Set(names.map(([family]) => family))], ks = [...new Set(names.map(([, k]) => k))];
+  const { ECE, k, bins } = found.calibration;
+  return make("section", { class: "figures" },
+    make("h3", {}, `Figures on ${SETS[found.examples_from](found)}`),
+    found.added_since ? make("p", { class: "note" }, `Measured before the model learned from ${plural(found.added_since, "more example")}.`) : null,
+    make("table", {},
+      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "percent"), ...ks.map((at) => make("th", { scope: "col", class: "number" }, `@${at}`)))),
+      make("tbody", {}, ...families.map((family) => make("tr", {}, make("th", { scope: "row" }, family),
+        ...ks.map((at) => make("td", { class: "number" }, found.figures[`${family}@${at}`]?.toFixed(2) ?? "")))))),
+    bins.length ? reliability(bins, `Calibration of the first ${k} labels: expected error ${ECE.toFixed(2)} %`) : null,
+    make("p", { class: "quiet" }, `${new Date(found.measured).toLocaleDateString()}. ${found.note}`));
 }

@@ -1,8 +1,8 @@
 // The view that tags a whole file: read here, sent in parts, downloaded in the same format.
-import { byId, csvLine, make, plural, readCsv, save } from "./parts.js";
+import { byId, csvLine, deepest, leaf, make, plural, readCsv, save } from "./parts.js";
 import { call } from "./server.js";
 
-const PER_CALL = 64, PREVIEWED = 20, LARGEST = 200_000_000;
+const PER_CALL = 64, PREVIEWED = 20, LARGEST = 200_000_000, MOST_TRIES = 60;
 const TYPES = { jsonl: "application/jsonl", csv: "text/csv", txt: "text/plain" };
 
 export class FilesView {
@@ -72,7 +72,7 @@ export class FilesView {
       for (let start = 0; start < texts.length; start += PER_CALL) {
         const body = { texts: texts.slice(start, start + PER_CALL), k, threshold,
           ...(this.page.language && { language: this.page.language }) };
-        const { results } = await call(path, { body, signal: running.signal });
+        const { results } = await this.patiently(path, { body, signal: running.signal });
         this.results.push(...results);
         byId("progress").value = this.results.length / texts.length;
         byId("job-status").textContent = `${this.results.length.toLocaleString("en")} of ${plural(texts.length, "text")} tagged.`;
@@ -89,12 +89,29 @@ export class FilesView {
     this.preview();
   }
 
+  /** A call that is repeated while the server is busy, as many times as it may be. */
+  async patiently(path, options) {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await call(path, options);
+      } catch (error) {
+        if (!error.retryAfter || tries >= MOST_TRIES) throw error;
+        byId("job-status").textContent = "The server is busy; waiting…";
+        await new Promise((resolve) => {
+          setTimeout(resolve, 1000 * error.retryAfter);
+          options.signal.addEventListener("abort", resolve, { once: true });
+        });
+      }
+    }
+  }
+
   preview() {
     const texts = this.texts().slice(0, PREVIEWED);
     const head = make("tr", {}, make("th", { scope: "col" }, "Text"), make("th", { scope: "col" }, "Labels"));
     byId("preview").replaceChildren(make("thead", {}, head), make("tbody", {}, ...texts.map((text, row) =>
       make("tr", {}, make("td", {}, text.length > 160 ? `${text.slice(0, 160)}…` : text),
-        make("td", {}, this.results[row]?.labels.map((label) => label.name).join(", ") ?? "")))));
+        make("td", {}, ...this.results[row] ? deepest(this.results[row].labels.map((label) => label.name)).map((name) =>
+          make("span", { class: "given", title: name }, leaf(name))) : "")))));
     byId("preview-box").hidden = texts.length === 0;
   }
 

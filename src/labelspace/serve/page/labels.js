@@ -93,7 +93,8 @@ export class LabelsView {
           make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value))))),
         this.page.model.map ? make("p", {}, make("button", { type: "button", onclick: () => this.onMap(label.id) }, "Show in the label space")) : null,
         label.similar.length ? make("h4", {}, "Similar labels") : null,
-        label.similar.length ? make("ul", {}, ...label.similar.map(([name, cosine]) => make("li", {}, `${name} (${cosine.toFixed(2)})`))) : null);
+        label.similar.length ? make("ul", { class: "labels" }, ...label.similar.map(([name, cosine]) => make("li", {},
+          make("button", { type: "button", onclick: () => this.describe(name) }, make("span", {}, name), make("span", {}, cosine.toFixed(2)))))) : null);
       box.hidden = false;
       box.scrollIntoView({ block: "nearest" });
     } catch (error) {

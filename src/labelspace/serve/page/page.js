@@ -56,6 +56,8 @@ byId("language").addEventListener("change", () => {
 document.querySelector("nav").addEventListener("click", (event) => {
   if (event.target.dataset.to) go(event.target.dataset.to);
 });
+// A file that is dropped beside its place must not take the page away.
+for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());
 window.addEventListener("popstate", () => go(location.hash.slice(2)));
 document.addEventListener("server-back", () => { if (!page.model) start().catch(report); });
 go(location.hash.slice(2));

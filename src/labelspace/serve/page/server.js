@@ -4,9 +4,9 @@ const alertBox = document.getElementById("alert");
 let signingIn = null;
 
 export class ServerError extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, retryAfter = null) {
     super(detail);
-    this.status = status;
+    Object.assign(this, { status, retryAfter }); // seconds, of a server that is busy
   }
 }
 
@@ -23,18 +23,24 @@ export async function call(path, { body, signal, bytes = false } = {}) {
     throw new ServerError(0, "The server cannot be reached.");
   }
   if (answer.status === 401) {
-    await signIn();
+    await signIn(token ? (await answer.json().catch(() => ({}))).detail : "");
     return call(path, { body, signal, bytes });
   }
-  if (!answer.ok) throw new ServerError(answer.status, (await answer.json().catch(() => ({}))).detail ?? answer.statusText);
+  if (!answer.ok) {
+    const { detail = answer.statusText } = await answer.json().catch(() => ({}));
+    throw new ServerError(answer.status, detail, Number(answer.headers.get("Retry-After")) || null);
+  }
   if (bytes) return new Uint8Array(await answer.arrayBuffer());
   return answer.status === 204 ? null : answer.json();
 }
 
-/** Ask for a token, once for all calls that wait for it. */
-function signIn() {
+/** Ask for a token, once for all calls that wait for it; `why` is what is wrong with the last one. */
+function signIn(why) {
   signingIn ??= new Promise((resolve) => {
     const dialog = document.getElementById("sign-in"), field = document.getElementById("token");
+    const error = document.getElementById("sign-in-error");
+    error.hidden = !why;
+    error.textContent = why ? `${why[0].toUpperCase()}${why.slice(1)}.` : "";
     dialog.showModal();
     dialog.addEventListener("close", () => {
       sessionStorage.setItem(TOKEN, field.value.trim());

@@ -1,8 +1,8 @@
 // The first view: labels of a text as it is typed, why each was given, and which of them a person accepts.
-import { byId, csvLine, idOf, leaf, make, plural, save, share } from "./parts.js";
+import { byId, csvLine, deepest, idOf, leaf, make, plural, save, share } from "./parts.js";
 import { call, clearReport, report } from "./server.js";
 
-const WAIT_MS = 180, MOST = 50, EXPLAINED = 8, COLLECTED = "labelspace-examples";
+const WAIT_MS = 180, MOST = 50, EXPLAINED = 8, EXAMPLES = 4, LEAST_WEIGHT = 0.05, COLLECTED = "labelspace-examples";
 
 export class TagView {
   /** `page` knows the model and the language; `landed` is told the labels of the text. */
@@ -48,7 +48,7 @@ export class TagView {
 
   changed() {
     this.judged.clear();
-    this.open = null;
+    [this.open, this.reasons] = [null, null];
     this.mark([]);
     const words = this.text.value.trim().split(/\s+/).filter(Boolean).length;
     byId("size").textContent = words ? plural(words, "word") : "";
@@ -78,7 +78,8 @@ export class TagView {
       this.show();
     } catch (error) {
       if (error.name === "AbortError") return;
-      byId("status").textContent = error.message;
+      const stale = byId("found").childElementCount ? " The labels below are those of the last answer." : "";
+      byId("status").textContent = stale ? `${error.message.replace(/\.$/, "")}.${stale}` : error.message;
     }
   }
 
@@ -99,7 +100,9 @@ export class TagView {
     const shown = this.within(this.found), empty = !this.text.value.trim();
     byId("found").replaceChildren(...shown.map((label) => this.line(label)));
     const other = byId("other").value;
-    byId("compared").hidden = !other;
+    byId("compared").hidden = byId("own-title").hidden = !other;
+    byId("own-title").textContent = this.page.model?.name ?? "";
+    document.body.classList.toggle("comparing", Boolean(other));
     byId("other-title").textContent = other;
     const ours = new Set(shown.map(idOf));
     byId("other-found").replaceChildren(...this.within(this.other).map((label) => plainLine(label, ours.has(idOf(label)))));
@@ -117,28 +120,28 @@ export class TagView {
   line(label) {
     const id = idOf(label), open = this.open === id, why = make("div", { class: "why", hidden: !open, id: `why-${id}` });
     const name = make("button", { type: "button", class: "name", "aria-expanded": String(open), title: "Why this label?",
-      onclick: () => this.explain(label, name, why) },
-      make("span", { class: "title" }, label.path?.length > 1 ? leaf(label.name) : label.name),
-      make("span", { class: "score" }, share(label.score)),
-      label.path?.length > 1 ? make("span", { class: "path" }, label.path.slice(0, -1).map(leaf).join(" › ")) : null,
-      label.notation ? make("span", { class: "notation" }, label.notation) : null);
+      onclick: () => this.explain(label, name, why) }, ...described(label));
     name.style.setProperty("--share", `${Math.round(100 * label.score)}%`);
     const judgement = this.judged.get(id);
     const judge = (value, kind, sign, verb) => make("button", { type: "button", class: `judge ${kind}`,
       "aria-pressed": String(judgement === value), "aria-label": `${verb} ${label.name}`, title: verb,
       onclick: () => {
         this.judged.set(id, this.judged.get(id) === value ? undefined : value);
-        this.show();
+        // The buttons stay, so that the focus does.
+        for (const [button, means] of [[yes, true], [no, false]]) button.setAttribute("aria-pressed", String(this.judged.get(id) === means));
+        line.classList.toggle("rejected", this.judged.get(id) === false);
+        this.showJudged();
       } }, sign);
+    const yes = judge(true, "yes", "✓", "Accept"), no = judge(false, "no", "✗", "Reject");
     const line = make("li", { class: judgement === false ? "rejected" : "" },
-      make("div", { class: "label" }, name, judge(true, "yes", "✓", "Accept"), judge(false, "no", "✗", "Reject")), why);
-    if (open) this.fill(label, why);
+      make("div", { class: "label" }, name, yes, no), why);
+    if (open) why.replaceChildren(...(this.reasons ?? []));
     return line;
   }
 
   explain(label, button, why) {
     const id = idOf(label), opens = this.open !== id;
-    this.open = opens ? id : null;
+    [this.open, this.reasons] = [opens ? id : null, null];
     for (const each of document.querySelectorAll(".why")) each.hidden = true;
     for (const each of document.querySelectorAll("#found .name")) each.setAttribute("aria-expanded", "false");
     why.hidden = !opens;
@@ -161,11 +164,14 @@ export class TagView {
       const answer = await call(`/v1/models/${encodeURIComponent(this.page.model.name)}/tag`, { body: wanted });
       if (this.open !== id) return;
       const found = answer.results[0].labels[0]?.explanation;
-      why.replaceChildren(...(found ? reasons(found) : [make("p", {}, "There is nothing to explain.")]));
+      if (found) found.features = telling(found.features);
+      this.reasons = found ? reasons(found) : [make("p", {}, "There is nothing to explain.")];
       this.mark(found?.features ?? []);
     } catch (error) {
-      why.replaceChildren(make("p", {}, error.message));
+      this.reasons = [make("p", {}, error.message)];
     }
+    // The list may have been drawn anew meanwhile.
+    if (this.open === id) (byId(why.id) ?? why).replaceChildren(...this.reasons);
   }
 
   /** Highlight in the text the words that raise, and those that lower, the score of a label. */
@@ -180,7 +186,13 @@ export class TagView {
     byId("keep").textContent = `Keep ${plural(accepted, "accepted label")} as an example`;
   }
 
-  collected() { return JSON.parse(localStorage.getItem(COLLECTED) ?? "[]"); }
+  collected() {
+    try {
+      return JSON.parse(localStorage.getItem(COLLECTED)) ?? [];
+    } catch {
+      return []; // of another program, or not stored as a whole
+    }
+  }
 
   collect(examples) {
     localStorage.setItem(COLLECTED, JSON.stringify(examples));
@@ -248,10 +260,24 @@ export class TagView {
   }
 }
 
+/** Name, score, path and notation of a label. */
+const described = (label, more = null) => [
+  make("span", { class: "title" }, label.path?.length > 1 ? leaf(label.name) : label.name, more),
+  make("span", { class: "score" }, share(label.score)),
+  label.path?.length > 1 ? make("span", { class: "path" }, label.path.slice(0, -1).map(leaf).join(" › ")) : null,
+  label.notation ? make("span", { class: "notation" }, label.notation) : null,
+];
+
 function plainLine(label, both) {
-  const name = make("div", { class: "label" }, make("span", { class: "title" }, both ? label.name : `${label.name} (only here)`),
-    make("span", { class: "score" }, share(label.score)));
-  return make("li", {}, name);
+  const name = make("div", { class: "name" }, ...described(label, both ? null : make("small", {}, " only here")));
+  name.style.setProperty("--share", `${Math.round(100 * label.score)}%`);
+  return make("li", {}, make("div", { class: "label" }, name));
+}
+
+/** The features that weigh something beside the strongest one. */
+function telling(features) {
+  const most = Math.max(0, ...features.map(([, weight]) => Math.abs(weight)));
+  return features.filter(([, weight]) => Math.abs(weight) >= LEAST_WEIGHT * most);
 }
 
 /** What an explanation holds, as elements. */
@@ -262,12 +288,12 @@ function reasons({ features, examples, labels }) {
       make("li", { class: weight < 0 ? "lower" : "" }, `${word} ${weight > 0 ? "+" : "−"}${Math.abs(weight).toFixed(2)}`))));
   }
   if (examples.length) {
-    parts.push(make("h4", {}, "Nearest training examples"), make("ul", {}, ...examples.map((each) =>
-      make("li", {}, `${each.id ?? `row ${each.row}`} (${each.cosine.toFixed(2)}): ${each.labels.slice(0, 6).map(leaf).join(", ")}`))));
+    parts.push(make("h4", {}, "Nearest training examples"), make("ul", {}, ...examples.slice(0, EXAMPLES).map((each) =>
+      make("li", {}, `${each.id ?? `row ${each.row}`} (${each.cosine.toFixed(2)}): ${deepest(each.labels).slice(0, 6).map(leaf).join(", ")}`))));
   }
   if (labels.length) {
     parts.push(make("h4", {}, "Similar labels"), make("ul", {}, ...labels.map(([name, cosine]) =>
-      make("li", {}, `${name} (${cosine.toFixed(2)})`))));
+      make("li", { title: name }, `${leaf(name)} (${cosine.toFixed(2)})`))));
   }
   return parts.length ? parts : [make("p", {}, "The model has no reasons to show for this label.")];
 }
