@@ -80,6 +80,11 @@ def test_groups_of_near_duplicates_stay_together():
     assert np.array_equal(found.held_rows, cut_by_group(X, 16, 3)[1])
     whole = [rows for rows in np.arange(40).reshape(10, 4) if np.isin(rows, found.held_rows).all()]
     assert len(whole) >= 2  # half of 16, in groups of 4
+    # Without any work, nothing is known to be alike: the hold-out has its size, of random rows.
+    random = HoldOut.of(data, 0.4, 3, groups=True, max_work=0).held_rows
+    assert len(random) == 16
+    assert np.array_equal(random, cut_by_group(X, 16, 3, max_work=0)[1])
+    assert not np.array_equal(random, found.held_rows)
 
 
 def test_a_refit_is_for_few_examples_of_which_some_were_held_out(monkeypatch):

@@ -53,6 +53,7 @@ class HoldOut:
         *,
         cap: int | None = None,
         groups: bool = False,
+        max_work: float | None = None,
     ) -> Self:
         """Split training data.
 
@@ -71,6 +72,8 @@ class HoldOut:
             Examples to hold out at most; MAX_HELD_OUT by default.
         groups : bool
             Whether half of the hold-out is to have no near duplicates in training.
+        max_work : float, optional
+            Limit of the search for near duplicates, see `near_duplicates`.
         """
         X, Y = as_csr(data.X), data.Y
         n_rows = X.shape[0]
@@ -80,7 +83,7 @@ class HoldOut:
             return cls(X, Y, held if held[1].nnz else None, everything, nothing)
         share = held_out_share(share, n_rows, cap)
         if groups:
-            train, cut = cut_by_group(X, held_out_size(share, n_rows), seed)
+            train, cut = cut_by_group(X, held_out_size(share, n_rows), seed, max_work)
         else:
             train, cut = split_rows(n_rows, share, seed)
         if Y[cut].nnz == 0 or Y[train].nnz == 0:

@@ -18,10 +18,13 @@ NEAR_DUPLICATE_COSINE = 0.8  # different listings of one product are above it, p
 # The search reads at most so many entries of features, about half a minute's worth; examples that
 # it has not reached by then are taken to have no near duplicates.
 MAX_WORK, WORK_PER_NONZERO = 1e10, 100
+WORK_PER_SECOND = 3e8  # entries that are read, on a slow core
 WORK_PER_CALL = 2e8  # entries between two returns to Python, where Ctrl-C is noticed
 
 
-def cut_by_group(X: csr_matrix, n_held: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def cut_by_group(
+    X: csr_matrix, n_held: int, seed: int, max_work: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Split rows so that half of the hold-out has no near duplicates among the training rows.
 
     Catalogues are full of near duplicates, and of the examples to predict some resemble a training
@@ -36,6 +39,8 @@ def cut_by_group(X: csr_matrix, n_held: int, seed: int) -> tuple[np.ndarray, np.
         Rows to hold out. Half of them are whole groups, the others random.
     seed : int
         Seed of the permutation that groups and rows are taken by.
+    max_work : float, optional
+        As of `near_duplicates`.
 
     Returns
     -------
@@ -44,7 +49,7 @@ def cut_by_group(X: csr_matrix, n_held: int, seed: int) -> tuple[np.ndarray, np.
     """
     n_rows = X.shape[0]
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
-    held = near_duplicates(X, order, n_held // 2)[0] > 0
+    held = near_duplicates(X, order, n_held // 2, max_work)[0] > 0
     others = order[~held[order]]
     held[others[: n_held - np.count_nonzero(held)]] = True
     return np.nonzero(~held)[0], np.nonzero(held)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from labelspace.components.near_duplicates import WORK_PER_SECOND
 from labelspace.components.training_data import Shape
 from labelspace.methods import timing
 from labelspace.methods.fusion import budget, plan
@@ -71,6 +72,11 @@ def test_fits_adds_up_the_times_of_a_plan():
     assert limit.fits([(linear, True), (tree, True)])
     assert not limit.fits([(linear, True), (tree, True), (Member("knn", {}), False)])
     assert TrainingBudget(None).fits([(Member("dxml", {"epochs": 10**9}), True)])
+
+
+def test_a_limit_bounds_the_search_for_near_duplicates():
+    assert TrainingBudget(30.0).duplicates_work == pytest.approx(3.0 * WORK_PER_SECOND)
+    assert TrainingBudget(None).duplicates_work is None
 
 
 @pytest.mark.usefixtures("clock")

@@ -7,11 +7,13 @@ import time
 
 from scipy.sparse import csr_matrix
 
+from labelspace.components.near_duplicates import WORK_PER_SECOND
 from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.plan import SHORT_SECONDS, Member
 from labelspace.methods.timing import TimingSample
 
 MARGIN = 1.1  # time that is left over does less harm than a limit that is exceeded
+DUPLICATES = 0.1  # share of the limit for the search for near duplicates
 COMBINATION = 0.15  # seconds to fit the combination: kept free
 
 
@@ -42,6 +44,11 @@ class TrainingBudget:
     def calibrate(self, X: csr_matrix, Y: csr_matrix, columns: MemberColumns, seed: int) -> None:
         """Set the examples that members are going to be trained on."""
         self._sample = TimingSample(X, Y, seed, columns.of, columns.arguments)
+
+    @property
+    def duplicates_work(self) -> float | None:
+        """Return the limit of the search for near duplicates; None: that of the search itself."""
+        return None if self.seconds is None else DUPLICATES * self.seconds * WORK_PER_SECOND
 
     def left(self) -> float:
         """Return the seconds that are left for members."""

@@ -66,13 +66,14 @@ def held_out_of(
 ) -> HoldOut:
     """Return the hold-out; near duplicates are found by the features without matches."""
     share, seed = model.params_.validation, model.params_.seed
+    work = budget.duplicates_work
     if budget.is_short and model.members == AUTO and data.valid is None:
         return HoldOut.without(data)
     if not data.name_matches:
-        return HoldOut.of(data, share, seed, groups=True)
+        return HoldOut.of(data, share, seed, groups=True, max_work=work)
     valid = data.valid and (model.columns_.texts(as_csr(data.valid[0])), data.valid[1])
     text = replace(data, X=model.columns_.texts(X), valid=valid)
-    found = HoldOut.of(text, share, seed, groups=True, cap=MORE_HELD_OUT)
+    found = HoldOut.of(text, share, seed, groups=True, cap=MORE_HELD_OUT, max_work=work)
     if not len(found.held_rows):
         given = found.valid and data.valid
         return replace(found, X=X, valid=given and (as_csr(given[0]), given[1]))
