@@ -64,6 +64,7 @@ from labelspace.methods.fusion.plan import (
     candidate_plans,
 )
 from labelspace.methods.fusion.saving import load_state, state_of
+from labelspace.methods.fusion.selection import leave_out_members
 from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
 from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
 from labelspace.methods.parameters import (
@@ -309,9 +310,11 @@ class Fusion(Method):
         shape = Shape.of(X, Y, data.name_matches, data.label_texts)
         fit_members(self, (hold_out.X, hold_out.Y), hold_out.valid, data, shape, budget)
         self.columns_ = MemberColumns(n_text)
-        rankings, matches = self.rankings(held[0])
         # Near duplicates count as one example.
         sample_weight = 1.0 / group_sizes(self.columns_.texts(held[0]))
+        if self.members == AUTO:
+            leave_out_members(self, held[0], held[1], hold_out.Y, sample_weight)
+        rankings, matches = self.rankings(held[0])
         given = held[1], hold_out.Y, sample_weight
         self.combiner_ = fitted_combiner(self, rankings, held[0], *given)
         folds = folds_of(self, rankings, held[0], *given)

@@ -24,7 +24,7 @@ DXML_PARAMETERS: dict[str, Any] = {
     "search": "clusters",
     "neighbours": 50, "recall": 0.97, "validate_from": 0.75,
 }  # fmt: skip
-# A tree that takes half the time; on a cut of flipkart it ranks as well as the one above.
+# A tree that takes half the time; on cuts of flipkart and wordnet it ranks as well.
 QUICK_TREE: dict[str, Any] = {**TREE_PARAMETERS, "fanout": 8, "leaf_size": 25}
 # With less time there is no hold-out: one member alone is trained, on all examples.
 SHORT_SECONDS = 2.0
@@ -107,8 +107,9 @@ def plan_members(members: str, shape: Shape) -> list[Member]:
     no word with the query. dxml takes too long on very many examples, ranks labels with few
     examples badly, and needs torch; knn then replaces it. Where labels are too many to train
     classifiers against all examples, a tree finds candidates too, and the linear classifiers only
-    rerank. With dense features, few examples are enough for dxml. With match columns, the labels
-    that count are those with examples, and names in the text propose labels too; so do
+    rerank; with many examples, a tree and knn or dxml may be left out once they are fitted
+    (`selection.py`). With dense features, few examples are enough for dxml. With match columns,
+    the labels that count are those with examples, and names in the text propose labels too; so do
     descriptions, if labels have them.
     """
     if members.strip() != "auto":
@@ -125,13 +126,12 @@ def plan_members(members: str, shape: Shape) -> list[Member]:
         linear = Member("linear", {"negatives": negatives})
         return [linear, dxml_member(shape.points) if dxml_possible else knn_member(shape)]
     rare = shape.label_nnz < EXAMPLES_PER_LABEL * shape.labels
-    if dxml_possible and not rare and shape.points >= FEW_EXAMPLES:
-        linear = Member("linear", {"negatives": "hard"}, reranks=True)
-        return [dxml_member(shape.points), linear]
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
-    tree = Member("hierarchicalxc", {**TREE_PARAMETERS, **own["tree"]})
-    plan = [tree, knn_member(shape)]
-    if has_dense_features(shape) and dxml_possible and shape.points < FEW_EXAMPLES:
+    many = shape.points >= FEW_EXAMPLES
+    with_dxml = dxml_possible and (not rare if many else has_dense_features(shape))
+    parameters = QUICK_TREE if many and with_dxml else TREE_PARAMETERS
+    plan = [Member("hierarchicalxc", {**parameters, **own["tree"]}), knn_member(shape)]
+    if with_dxml:
         plan.append(dxml_member(shape.points))
     parameters = {**own["linear"], "negatives": "hard"}
     return [*plan, Member("linear", parameters, reranks=True)]
