@@ -78,7 +78,7 @@ def measure_cut(folder: Path, rows: int, test: int, cut: int) -> list[Row]:
 
     def figures() -> Row:
         ranking = model.predict(X_test, 5)
-        accuracy = {name: 100 * measure(name, ranking, Y_test, counts) for name in METRICS}
+        accuracy = {name: measure(name, ranking, Y_test, counts) for name in METRICS}
         return {**accuracy, "ECE": 100 * reliability(ranking, Y_test).ece}
 
     before = figures()
