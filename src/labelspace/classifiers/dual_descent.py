@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ Loss = Literal["squared_hinge", "logistic"]
 
 BlockWeights = tuple[np.ndarray, ...]  # numbers of weights per task, their indices, their values
 
+TOLERANCE, PASSES = 0.1, 20  # when a task is done
 _TASKS_AT_A_TIME = LANES  # per block: few enough to divide among threads
 WORTH_SHARING = 5e8  # multiply-adds of a pass, above which a cluster is quicker than one process
 
@@ -67,8 +69,8 @@ def solve(
     *,
     loss: Loss = "squared_hinge",
     C: float = 1.0,
-    tolerance: float = 0.1,
-    passes: int = 20,
+    tolerance: float = TOLERANCE,
+    passes: int = PASSES,
     prune: float = 0.1,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -121,23 +123,9 @@ def solve(
     array([[ 1.8, -0.5, -0.5]], dtype=float32)
     """
     n_weights = X.shape[1] + 1
-    indptr, rows = _fixed(tasks.indptr, np.int64), _fixed(tasks.rows, np.int32)
+    indptr, rows = fixed(tasks.indptr, np.int64), fixed(tasks.rows, np.int32)
     if len(rows) and not 0 <= rows.min() <= rows.max() < X.shape[0]:
         raise InputError(f"a task names an example that X, of {X.shape[0]} rows, does not have")
-    done = kept_blocks_of(blocks, len(tasks), n_weights, progress)
-    rest = [start for start in block_starts(len(tasks)) if start not in done]
-
-    def keep(start: int, parts: BlockWeights) -> None:
-        done[start] = parts
-        if blocks is not None:
-            blocks.put(start, parts)
-        if progress is not None:
-            progress(min(_TASKS_AT_A_TIME, len(tasks) - start))
-
-    def keep_all(_: int, found: Mapping[int, BlockWeights]) -> None:
-        for start, parts in found.items():
-            keep(start, parts)
-
     problem: dict[str, Any] = {
         "X": X,
         "indptr": indptr,
@@ -146,32 +134,85 @@ def solve(
         "loss": loss,
         "settings": Settings(float(C), float(tolerance), passes, float(prune), seed),
     }
-    n_shards = min(current().shards, len(rest)) if _work(X, tasks) >= WORTH_SHARING else 1
+    weights = in_blocks(
+        *(solve_blocks, problem, equal_blocks(len(tasks)), n_weights, _work(X, tasks)),
+        progress=progress, blocks=blocks,
+    )  # fmt: skip
+    in_lanes = tasks.positive is None and loss == "squared_hinge"
+    return weights[np.argsort(_by_size(indptr))] if in_lanes else weights
+
+
+def in_blocks(
+    solve_some: Callable[..., dict[int, BlockWeights]],
+    problem: Mapping[str, Any],
+    bounds: np.ndarray,
+    n_weights: int,
+    work: float,
+    *,
+    progress: Callable[[int], None] | None,
+    blocks: Blocks | None,
+) -> csr_matrix:
+    """Solve blocks of tasks in this process, or where that is quicker on the nodes of a cluster.
+
+    Parameters
+    ----------
+    solve_some : callable
+        Takes a list of blocks, by their first task, `problem` as keywords and `on_block`; returns
+        weights by block, as `solve_blocks` does.
+    problem : mapping
+        What all blocks need.
+    bounds : ndarray
+        The first task of each block, and the number of tasks.
+    n_weights : int
+        Width of the result.
+    work : float
+        Multiply-adds of a pass over the examples of all tasks.
+    progress, blocks
+        As of `solve`.
+
+    Returns
+    -------
+    csr_matrix of shape (tasks, n_weights), float32
+    """
+    done = kept_blocks_of(blocks, bounds, n_weights, progress)
+    sizes = dict(zip(bounds[:-1].tolist(), np.diff(bounds).tolist(), strict=True))
+    rest = [start for start in sizes if start not in done]
+
+    def keep(start: int, parts: BlockWeights) -> None:
+        done[start] = parts
+        if blocks is not None:
+            blocks.put(start, parts)
+        if progress is not None:
+            progress(sizes[start])
+
+    def keep_all(_: int, found: Mapping[int, BlockWeights]) -> None:
+        for start, parts in found.items():
+            keep(start, parts)
+
+    n_shards = min(current().shards, len(rest)) if work >= WORTH_SHARING else 1
     if n_shards > 1:
         current().map(
-            solve_blocks,
+            solve_some,
             # Blocks are in the order of their size, so that every shard has large and small ones.
             [rest[number::n_shards] for number in range(n_shards)],
             shared=problem,
             on_result=keep_all,
         )
     else:
-        solve_blocks(rest, **problem, on_block=keep)
+        solve_some(rest, **problem, on_block=keep)
     if blocks is not None:
         blocks.close()
-    weights = _joined(done, len(tasks), n_weights)
-    in_lanes = tasks.positive is None and loss == "squared_hinge"
-    return weights[np.argsort(_by_size(indptr))] if in_lanes else weights
+    return _joined(done, int(bounds[-1]), n_weights)
 
 
-def block_starts(n_tasks: int) -> range:
-    """Return the first task of each block of tasks, in the order in which they are solved."""
-    return range(0, n_tasks, _TASKS_AT_A_TIME)
+def equal_blocks(n_tasks: int) -> np.ndarray:
+    """Return the first task of each block of tasks of one size, and the number of tasks."""
+    return np.append(np.arange(0, n_tasks, _TASKS_AT_A_TIME), n_tasks)
 
 
 def kept_blocks_of(
     blocks: Blocks | None,
-    n_tasks: int,
+    bounds: np.ndarray,
     n_weights: int,
     progress: Callable[[int], None] | None = None,
 ) -> dict[int, BlockWeights]:
@@ -179,13 +220,12 @@ def kept_blocks_of(
     found: dict[int, BlockWeights] = {}
     if blocks is None:
         return found
-    for start in block_starts(n_tasks):
+    for start, stop in pairwise(bounds.tolist()):
         kept = blocks.take(start)
         if kept is not None:
-            size = min(_TASKS_AT_A_TIME, n_tasks - start)
-            found[start] = _checked(kept, size, n_weights)
+            found[start] = _checked(kept, stop - start, n_weights)
             if progress is not None:
-                progress(size)
+                progress(stop - start)
     return found
 
 
@@ -218,11 +258,11 @@ def solve_blocks(
     dict
         The counts, indices and values of the weights of each block, by its first task.
     """
-    examples, n_tasks = _examples(X), len(indptr) - 1
-    indptr, rows = _fixed(indptr, np.int64), _fixed(rows, np.int32)
+    examples, n_tasks = loop_examples(X), len(indptr) - 1
+    indptr, rows = fixed(indptr, np.int64), fixed(rows, np.int32)
     against_all = positive is None
-    of_rows = _fixed([] if positive is None else positive, np.bool_)
-    all_rows = _fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
+    of_rows = fixed([] if positive is None else positive, np.bool_)
+    all_rows = fixed(np.arange(X.shape[0] if against_all else 0), np.int32)
     logistic = True if loss == "logistic" else None
     in_lanes = against_all and logistic is None
     by_size = _by_size(indptr)
@@ -256,8 +296,7 @@ def keep_whole(blocks: Blocks | None, weights: csr_matrix) -> None:
     if blocks is None:
         return
     ends = weights.indptr
-    for start in block_starts(weights.shape[0]):
-        stop = min(start + _TASKS_AT_A_TIME, weights.shape[0])
+    for start, stop in pairwise(equal_blocks(weights.shape[0]).tolist()):
         part = slice(ends[start], ends[stop])
         counts = np.diff(ends[start : stop + 1]).astype(np.int64)
         blocks.put(start, (counts, weights.indices[part].astype(np.int32), weights.data[part]))
@@ -266,8 +305,9 @@ def keep_whole(blocks: Blocks | None, weights: csr_matrix) -> None:
 
 def kept_whole(blocks: Blocks | None, n_tasks: int, n_weights: int) -> csr_matrix | None:
     """Return the weights that `keep_whole` or `solve` has kept, if those of all tasks are."""
-    done = kept_blocks_of(blocks, n_tasks, n_weights)
-    return _joined(done, n_tasks, n_weights) if len(done) == len(block_starts(n_tasks)) else None
+    bounds = equal_blocks(n_tasks)
+    done = kept_blocks_of(blocks, bounds, n_weights)
+    return _joined(done, n_tasks, n_weights) if len(done) == len(bounds) - 1 else None
 
 
 def _joined(done: Mapping[int, BlockWeights], n_tasks: int, n_weights: int) -> csr_matrix:
@@ -286,7 +326,7 @@ def _by_size(indptr: np.ndarray) -> np.ndarray:
 
     Labels of similar frequency need about as many passes: lanes of a block are done together.
     """
-    return _fixed(np.argsort(-np.diff(indptr), kind="stable"), np.int64)
+    return fixed(np.argsort(-np.diff(indptr), kind="stable"), np.int64)
 
 
 def _work(X: csr_matrix, tasks: Tasks) -> float:
@@ -296,16 +336,17 @@ def _work(X: csr_matrix, tasks: Tasks) -> float:
     return float(len(tasks.rows) * X.nnz / max(1, X.shape[0]))
 
 
-def _examples(X: csr_matrix) -> Examples:
-    indptr, data = _fixed(X.indptr, np.int64), _fixed(X.data, np.float32)
+def loop_examples(X: csr_matrix) -> Examples:
+    """Return X as the compiled loops read it."""
+    indptr, data = fixed(X.indptr, np.int64), fixed(X.data, np.float32)
     row_of = rows_of(X)
     squares = np.bincount(row_of, np.square(data, dtype=np.float64), X.shape[0]) + 1.0
     # Unsigned, since numba checks of every signed index whether it counts from the end.
-    indices = _fixed(X.indices, np.int32).view(np.uint32)
-    return Examples(indptr, indices, data, _fixed(squares, np.float64))
+    indices = fixed(X.indices, np.int32).view(np.uint32)
+    return Examples(indptr, indices, data, fixed(squares, np.float64))
 
 
-def _fixed(values: Any, dtype: type) -> np.ndarray:
+def fixed(values: Any, dtype: type) -> np.ndarray:
     """Return a read-only view, as memory maps are, so that loops are compiled for one type."""
     view: np.ndarray = np.ascontiguousarray(values, dtype).view()
     view.flags.writeable = False

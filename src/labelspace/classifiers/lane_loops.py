@@ -1,4 +1,4 @@
-"""The compiled loop of classifiers against all examples: LANES labels at once, on one thread."""
+"""The compiled loops of LANES labels at once: classifiers against all examples, on one thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class LaneScratch(NamedTuple):
     weights: np.ndarray
     alpha: np.ndarray
     signs: np.ndarray
-    order: np.ndarray
 
     @classmethod
     def fresh(cls, n_weights: int, n_examples: int) -> LaneScratch:
@@ -28,7 +27,6 @@ class LaneScratch(NamedTuple):
             np.empty((n_weights, LANES), np.float32),
             np.empty((n_examples, LANES), np.float32),
             np.empty((n_examples, LANES), np.int8),
-            np.empty(n_examples, np.int32),
         )
 
 
@@ -41,8 +39,7 @@ def solve_lanes(  # type: ignore[no-untyped-def]
     The rows of a task are its positives; every other example is a negative. As in `_squared_hinge`,
     examples far inside the margin are left aside, here of all lanes, until the others are done.
     """
-    w, alpha, signs, order = scratch.weights, scratch.alpha, scratch.signs, scratch.order
-    n = len(examples.indptr) - 1
+    w, alpha, signs = scratch.weights, scratch.alpha, scratch.signs
     n_lanes = stop - start
     w[:] = 0.0
     alpha[:] = 0.0
@@ -51,17 +48,33 @@ def solve_lanes(  # type: ignore[no-untyped-def]
         task = tasks[start + lane]
         for row in rows[indptr[task] : indptr[task + 1]]:
             signs[row, lane] = 1
-    for row in range(n):
-        order[row] = row
-    numbers, scalars = np.empty((4, LANES), np.float32), np.empty(3, np.float32)
-    highest, lowest, limit, is_on = numbers[0], numbers[1], numbers[2], numbers[3]
-    ridge = 0.5 / settings.C
-    scalars[0], scalars[2] = ridge, _STILL * settings.tolerance
-    limit[:] = np.inf
-    is_on[:] = 0.0
+    is_on = np.zeros(LANES, np.float32)
     is_on[:n_lanes] = 1.0
     # A stream of its own for each block: threads and other blocks do not change it.
     random = mix(np.uint64(settings.seed) * GOLDEN + np.uint64(start + 1)) | np.uint64(1)
+    parts = examples.indptr, examples.indices, examples.data, examples.squares
+    descend(parts, w, alpha, signs, is_on, settings, random)
+    return kept_weights(w, n_lanes, settings.prune)
+
+
+@loop_part
+def descend(parts, w, alpha, signs, is_on, settings, random):  # type: ignore[no-untyped-def]
+    """Visit all examples again and again until the lanes that are on are done.
+
+    `parts` are the fields of `Examples`; w and alpha are zeros at first.
+    """
+    indptr, indices, data, squares = parts
+    n = len(indptr) - 1
+    order = np.empty(n, np.int32)
+    for row in range(n):
+        order[row] = row
+    numbers, scalars = np.empty((4, LANES), np.float32), np.empty(3, np.float32)
+    highest, lowest, limit = numbers[0], numbers[1], numbers[2]
+    ridge = 0.5 / settings.C
+    scalars[0], scalars[2] = ridge, _STILL * settings.tolerance
+    limit[:] = np.inf
+    numbers[3] = is_on
+    is_on = numbers[3]
     active = n
     for _ in range(settings.passes):
         highest[:] = -np.inf
@@ -70,9 +83,9 @@ def solve_lanes(  # type: ignore[no-untyped-def]
         place = 0
         while place < active:
             row = order[place]
-            scalars[1] = 1.0 / (examples.squares[row] + ridge)
+            scalars[1] = 1.0 / (squares[row] + ridge)
             if lane_step(
-                examples.indices, examples.data, examples.indptr[row], examples.indptr[row + 1],
+                indices, data, indptr[row], indptr[row + 1],
                 w, signs[row], alpha[row], numbers, scalars,
             ):  # fmt: skip
                 place += 1
@@ -80,7 +93,7 @@ def solve_lanes(  # type: ignore[no-untyped-def]
                 active -= 1
                 order[place], order[active] = order[active], row
         n_on, whole = 0, active == n
-        for lane in range(n_lanes):
+        for lane in range(LANES):
             if is_on[lane] == 0.0:
                 continue
             limit[lane] = np.inf
@@ -93,11 +106,11 @@ def solve_lanes(  # type: ignore[no-untyped-def]
             if whole:
                 break
             active = n  # check all once more
-    return _kept_weights(w, n_lanes, settings.prune)
 
 
 @loop_part
-def _kept_weights(w, n_lanes, prune):  # type: ignore[no-untyped-def]
+def kept_weights(w, n_lanes, prune):  # type: ignore[no-untyped-def]
+    """Return the weights of each lane from `prune` on: counts per lane, features and values."""
     counts, bias = np.zeros(n_lanes, np.int64), len(w) - 1
     indices, data = np.empty(1024, np.int32), np.empty(1024, np.float32)
     features, values, filled = np.empty(len(w), np.int32), np.empty(len(w), np.float32), 0

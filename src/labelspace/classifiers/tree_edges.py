@@ -13,7 +13,17 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.compiled import loop
-from labelspace.classifiers.dual_descent import Loss, Tasks, keep_whole, kept_whole, solve
+from labelspace.classifiers.dual_descent import (
+    PASSES,
+    TOLERANCE,
+    Loss,
+    Tasks,
+    keep_whole,
+    kept_whole,
+    solve,
+)
+from labelspace.classifiers.dual_descent_loops import Settings
+from labelspace.classifiers.siblings import solve_sibling_edges
 from labelspace.classifiers.tree_weights import HINGE_SLOPE
 from labelspace.engine import current
 from labelspace.labels.tree import LabelTree
@@ -104,7 +114,10 @@ def solve_edges(
     counts = np.diff(reach.indptr)
     ranges = list(_blocks(counts[tree.parent[nodes]]))
     settings: dict[str, Any] = {"loss": loss, "C": C, "prune": prune}
-    if len(ranges) > 1 and current().shards > 1:
+    if loss == "squared_hinge":
+        given = Settings(float(C), TOLERANCE, PASSES, float(prune), seed)
+        parts = [solve_sibling_edges(X, reach, tree, nodes, given, progress, blocks(0))]
+    elif len(ranges) > 1 and current().shards > 1:
         kept = [blocks(number) for number in range(len(ranges))]
         parts = _solve_elsewhere(X, reach, tree, nodes, ranges, kept, progress, seed, settings)
     else:

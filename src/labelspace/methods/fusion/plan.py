@@ -24,8 +24,6 @@ DXML_PARAMETERS: dict[str, Any] = {
     "search": "clusters",
     "neighbours": 50, "recall": 0.97, "validate_from": 0.75,
 }  # fmt: skip
-# A tree that takes half the time; on cuts of flipkart and wordnet it ranks as well.
-QUICK_TREE: dict[str, Any] = {**TREE_PARAMETERS, "fanout": 8, "leaf_size": 25}
 # With less time there is no hold-out: one member alone is trained, on all examples.
 SHORT_SECONDS = 2.0
 DXML_STEPS, DXML_BATCH = 600, 512  # training steps on few examples, and examples per step
@@ -129,8 +127,7 @@ def plan_members(members: str, shape: Shape) -> list[Member]:
     own = RARE_LABELS if rare and shape.points >= FEW_EXAMPLES else {"linear": {}, "tree": {}}
     many = shape.points >= FEW_EXAMPLES
     with_dxml = dxml_possible and (not rare if many else has_dense_features(shape))
-    parameters = QUICK_TREE if many and with_dxml else TREE_PARAMETERS
-    plan = [Member("hierarchicalxc", {**parameters, **own["tree"]}), knn_member(shape)]
+    plan = [Member("hierarchicalxc", {**TREE_PARAMETERS, **own["tree"]}), knn_member(shape)]
     if with_dxml:
         plan.append(dxml_member(shape.points))
     parameters = {**own["linear"], "negatives": "hard"}
@@ -142,7 +139,7 @@ def quick_plans(shape: Shape) -> list[list[Member]]:
     knn, linear = other_members(shape)[:2]
     if linear.parameters["negatives"] == "all":
         return [[linear], [linear, knn]]
-    tree, reranking = Member("hierarchicalxc", QUICK_TREE), linear._replace(reranks=True)
+    tree, reranking = Member("hierarchicalxc", TREE_PARAMETERS), linear._replace(reranks=True)
     plans = [[tree], [tree, knn], [tree, knn, reranking]]
     return plans if shape.points < FEW_EXAMPLES else [[knn], *plans]
 
@@ -153,7 +150,7 @@ def single_member(shape: Shape) -> Member:
     if linear.parameters["negatives"] == "all":
         return linear
     if shape.points < FEW_EXAMPLES:
-        return Member("hierarchicalxc", {**QUICK_TREE, "validation": 0.0})
+        return Member("hierarchicalxc", {**TREE_PARAMETERS, "validation": 0.0})
     return knn
 
 

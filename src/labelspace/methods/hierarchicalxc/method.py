@@ -12,6 +12,7 @@ from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
+from labelspace.classifiers.sibling_loops import SIBLING_BYTES
 from labelspace.classifiers.tree_edges import CELLS_AT_A_TIME, reached, train_edges
 from labelspace.classifiers.tree_networks import (
     NO_NETWORKS,
@@ -492,12 +493,16 @@ class HierarchicalXC(Method):
         # At most the features of a label's examples have weights; pruning leaves few of them.
         kept = int(shape.label_nnz * per_example)
         leaf_size = params["leaf_size"]
+        # Each thread has the examples of one node: the root's and those of nodes near it.
+        siblings = 2 * (8 * shape.feature_nnz + SIBLING_BYTES * shape.points)
+        edges = 5 * min(CELLS_AT_A_TIME, shape.label_nnz * leaf_size)
+        by_loss = {"squared_hinge": siblings, "logistic": edges}
         needs = {
             "training and held-out examples of length 1": 2 * shape.data_bytes
             + 16 * shape.feature_nnz,
             "label centroids": 8 * kept,
             "examples of each node": 16 * shape.label_nnz * depth,
-            "training examples of each edge": 5 * min(CELLS_AT_A_TIME, shape.label_nnz * leaf_size),
+            "training examples of each edge": by_loss.get(params["loss"], max(siblings, edges)),
             "weights": 14 * kept * params["ensemble"],
         }
         if params["keep_examples"]:
