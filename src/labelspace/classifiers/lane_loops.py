@@ -48,33 +48,36 @@ def solve_lanes(  # type: ignore[no-untyped-def]
         task = tasks[start + lane]
         for row in rows[indptr[task] : indptr[task + 1]]:
             signs[row, lane] = 1
-    is_on = np.zeros(LANES, np.float32)
-    is_on[:n_lanes] = 1.0
+    numbers = np.empty((4, LANES), np.float32)
+    for lane in range(LANES):
+        numbers[3, lane] = 1.0 if lane < n_lanes else 0.0
     # A stream of its own for each block: threads and other blocks do not change it.
     random = mix(np.uint64(settings.seed) * GOLDEN + np.uint64(start + 1)) | np.uint64(1)
-    parts = examples.indptr, examples.indices, examples.data, examples.squares
-    descend(parts, w, alpha, signs, is_on, settings, random)
+    descend(
+        *(examples.indptr, examples.indices, examples.data, examples.squares),
+        *(w, alpha, signs, numbers, settings, random),
+    )
     return kept_weights(w, n_lanes, settings.prune)
 
 
 @loop_part
-def descend(parts, w, alpha, signs, is_on, settings, random):  # type: ignore[no-untyped-def]
+def descend(  # type: ignore[no-untyped-def]
+    indptr, indices, data, squares, w, alpha, signs, numbers, settings, random
+):
     """Visit all examples again and again until the lanes that are on are done.
 
-    `parts` are the fields of `Examples`; w and alpha are zeros at first.
+    The first arguments are the fields of `Examples`; w and alpha are zeros at first. The last row
+    of `numbers` is 1 for lanes that are on, and the others are of `lane_step`.
     """
-    indptr, indices, data, squares = parts
     n = len(indptr) - 1
     order = np.empty(n, np.int32)
     for row in range(n):
         order[row] = row
-    numbers, scalars = np.empty((4, LANES), np.float32), np.empty(3, np.float32)
-    highest, lowest, limit = numbers[0], numbers[1], numbers[2]
+    scalars = np.empty(3, np.float32)
+    highest, lowest, limit, is_on = numbers[0], numbers[1], numbers[2], numbers[3]
     ridge = 0.5 / settings.C
     scalars[0], scalars[2] = ridge, _STILL * settings.tolerance
     limit[:] = np.inf
-    numbers[3] = is_on
-    is_on = numbers[3]
     active = n
     for _ in range(settings.passes):
         highest[:] = -np.inf

@@ -41,13 +41,13 @@ def solve_siblings(  # type: ignore[no-untyped-def]
     """
     first, last = reach_indptr[parent], reach_indptr[parent + 1]
     n = last - first
-    own, n_used = _own_examples(examples, reached, first, last, scratch)
-    signs, is_on = np.empty((n, LANES), np.int8), np.zeros(LANES, np.float32)
+    indptr, indices, data, squares, n_used = _own_examples(examples, reached, first, last, scratch)
+    signs, numbers = np.empty((n, LANES), np.int8), np.zeros((4, LANES), np.float32)
     signs[:] = -1
     for lane in range(len(nodes)):
         mine, end = reach_indptr[nodes[lane]], reach_indptr[nodes[lane] + 1]
         if end - mine < n:
-            is_on[lane] = 1.0
+            numbers[3, lane] = 1.0
         for row in range(n):
             if mine < end and reached[mine] == reached[first + row]:
                 signs[row, lane] = 1
@@ -55,13 +55,17 @@ def solve_siblings(  # type: ignore[no-untyped-def]
     weights = np.zeros((n_used + 1, LANES), np.float32)
     # A stream of its own for each node: threads and other nodes do not change it.
     random = mix(np.uint64(settings.seed) * GOLDEN + np.uint64(nodes[0] + 1)) | np.uint64(1)
-    descend(own, weights, np.zeros((n, LANES), np.float32), signs, is_on, settings, random)
-    counts, indices, data = kept_weights(weights, len(nodes), settings.prune)
+    alpha = np.zeros((n, LANES), np.float32)
+    descend(
+        *(indptr, indices, data, squares),
+        *(weights, alpha, signs, numbers, settings, random),
+    )
+    counts, features, values = kept_weights(weights, len(nodes), settings.prune)
     width = len(scratch.place)
-    for cell in range(len(indices)):
-        here = indices[cell]
-        indices[cell] = scratch.used[here] if here < n_used else width
-    return counts, indices, data
+    for cell in range(len(features)):
+        here = features[cell]
+        features[cell] = scratch.used[here] if here < n_used else width
+    return counts, features, values
 
 
 @loop_part
@@ -86,4 +90,4 @@ def _own_examples(examples, reached, first, last, scratch):  # type: ignore[no-u
         indptr[at - first + 1], squares[at - first] = filled, examples.squares[row]
     for number in range(n_used):
         place[used[number]] = -1
-    return (indptr, indices, data, squares), n_used
+    return indptr, indices, data, squares, n_used
