@@ -84,7 +84,6 @@ install-check: dist
 
 # A bill of materials (CycloneDX) of the environment with the extras neural and serve.
 sbom: install-check
-	$(ENVS)/full/bin/python -m pip uninstall --quiet --yes setuptools pip
 	$(ENVS)/dist/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
 		--output-reproducible --of JSON -o dist/sbom.cdx.json $(ENVS)/full/bin/python
 

@@ -3,8 +3,8 @@
     python tools/build_dist.py OUT [COMMIT]
 
 Both builds export the commit into a folder of their own, so that no file beside it gets in, and
-SOURCE_DATE_EPOCH is the time of the commit. setuptools writes wheels with that time, but sdists with
-the times and owners of the build, so the sdist is packed again without them.
+SOURCE_DATE_EPOCH is the time of the commit. setuptools writes wheels with that time, but sdists
+with the times and owners of the build, so the sdist is packed again without them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def main(out: Path, commit: str) -> int:
     out.mkdir(parents=True, exist_ok=True)
     for name, data in builds[0].items():
         (out / name).write_bytes(data)
-        print(f"{hashlib.sha256(data).hexdigest()}  {out / name}  ({len(data):,} bytes, same twice)")
+        print(
+            f"{hashlib.sha256(data).hexdigest()}  {out / name}  ({len(data):,} bytes, same twice)"
+        )
     return 0
 
 

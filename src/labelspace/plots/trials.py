@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from labelspace._core.plain import plain
 from labelspace.errors import MissingExtraError
 from labelspace.plots.pictures import page_around, picture_file, write_plot
 
@@ -72,7 +73,7 @@ def _figure(trials: Trials, metric: str, title: str) -> Figure:
     lines = -(-(1 + len(names)) // columns)
     width, height = _PANEL_INCHES
     figure = Figure(figsize=(width * columns, height * lines), layout="constrained")
-    figure.suptitle(title, parse_math=False)
+    figure.suptitle(plain(title), parse_math=False)
     _draw_scores(figure.add_subplot(lines, columns, 1), trials, metric)
     for place, name in enumerate(names):
         _draw_parameter(figure.add_subplot(lines, columns, 2 + place), trials, name, metric)
