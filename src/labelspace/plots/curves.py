@@ -177,12 +177,12 @@ def curves_page(curves: Curves, title: str) -> bytes:
 
 def _table(run: str, epochs: Epochs) -> str:
     names = list(dict.fromkeys(name for entry in epochs for name in entry))
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th>{escape(plain(name))}</th>" for name in names)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_figure(entry.get(name))}</td>" for name in names) + "</tr>\n"
         for entry in epochs
     )
-    caption = f"<caption>{escape(run)}</caption>" if run else ""
+    caption = f"<caption>{escape(plain(run))}</caption>" if run else ""
     return f"<table>{caption}<tr>{head}</tr>\n{rows}</table>\n"
 
 

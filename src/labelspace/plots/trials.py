@@ -132,9 +132,13 @@ def _names(trials: Trials) -> list[str]:
 
 def _table(trials: Trials, metric: str) -> str:
     names = _names(trials)
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("trial", metric, *names, "reason"))
+    head = "".join(
+        f"<th>{escape(plain(name))}</th>" for name in ("trial", metric, *names, "reason")
+    )
     rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(trial, names)) + "</tr>\n"
+        "<tr>"
+        + "".join(f"<td>{escape(plain(cell))}</td>" for cell in _cells(trial, names))
+        + "</tr>\n"
         for trial in trials
     )
     return f"<table><tr>{head}</tr>\n{rows}</table>\n"
