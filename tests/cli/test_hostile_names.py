@@ -319,6 +319,7 @@ def test_requests_write_one_line_of_the_log_each(place, capsys):
             path = "/v1/models/" + quote(name, safe="")
             shown = [served.get(path), served.post("/v1/models/m/tag", json={"text": name})]
             shown.append(served.get("/v1/models/m/labels", params={"query": name}))
+            assert [answer.status_code for answer in shown[1:]] == [200, 200]
             for answer in shown:
                 assert answer.headers["content-type"].startswith("application/")
                 assert answer.headers["x-content-type-options"] == "nosniff"
