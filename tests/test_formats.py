@@ -168,7 +168,7 @@ def unnamed(method, arrays, n_features, n_labels):
 FURTHER = [
     ("linear", {"negatives": "hard"}),
     ("knn", {"max_document_frequency": 0.2}),
-    ("hierarchicalxc", {"node_hidden": 4}),
+    ("hierarchicalxc", {"inputs": "code", "node_hidden": 4, "keep_examples": False}),
     ("hierarchicalxc", {"inputs": "code"}),
     ("fusion", {"members": "knn,linear", "objective": "psp"}),
 ]
