@@ -15,8 +15,9 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 export const idOf = (label) => label.id ?? label.name;
-/** The last level of a name that is a path. */
-export const leaf = (name) => name.split(" > ").at(-1);
+/** The levels of a name that is a path. */
+export const levels = (name) => name.split(" > ");
+export const leaf = (name) => levels(name).at(-1);
 /** The paths of which no other one is a continuation. */
 export const deepest = (names) => names.filter((name) => !names.some((other) => other.startsWith(`${name} > `)));
 export const share = (score) => score.toFixed(score < 0.01 ? 3 : 2);
