@@ -1,7 +1,7 @@
 """Load on `labelspace serve` over loopback: requests per second, latency and memory.
 
     python benchmarks/serve.py MODEL TEXTS [--connections 1,8,64] [--seconds 10] [--requests N]
-        [--memory N] [--workers N] [--kills N] [--annif URL]
+        [--memory N] [--workers N] [--kills N] [--annif NAME=URL]...
 
 TEXTS is a file that the model can read; its texts are sent one per request, k=5. Every number of
 connections is measured with batching and without (`--batch 1`), each for so many seconds, or until
@@ -10,10 +10,10 @@ time of the server per request, which other processes do not change as much. `MB
 proportional set size (PSS) of all processes of the server before and after the load. `--memory N`
 sends N further requests, with batching, over the largest number of connections, and measures the
 memory after every tenth of them. `--annif` is
-the address of an Annif project's `suggest` that is measured beside it, such as
-http://127.0.0.1:5000/v1/projects/omikuji/suggest. `--kills N` kills a learning server N times at
-random moments instead, and checks that no accepted example is lost or applied twice. Writes
-benchmarks/results/serve.json and .md.
+the address of an Annif project's `suggest` that is measured beside it, and its name in the results,
+such as Annif=http://127.0.0.1:5000/v1/projects/omikuji/suggest. `--kills N` kills a learning server
+N times at random moments instead, and checks that no accepted example is lost or applied twice.
+Writes benchmarks/results/serve.json and .md.
 """
 
 from __future__ import annotations
@@ -182,18 +182,20 @@ def measure(given: argparse.Namespace, texts: list[str]) -> list[dict[str, Any]]
                 )
                 figures["cpu ms"] = 1e3 * (cpu(process) - spent) / max(1, figures["requests"])
                 after = {"MB before": before, "MB after": memory(process)}
-                rows.append({"server": name, "connections": connections, **figures, **after})
+                several = f", {given.workers} processes" if given.workers > 1 else ""
+                shown = {"server": name + several, "connections": connections}
+                rows.append({**shown, **figures, **after})
                 print(rows[-1], flush=True)
             if given.memory and not options:
                 rows.append(measure_memory(given, address, process, requests))
                 print(rows[-1], flush=True)
-    if given.annif:
-        requests = suggest_requests(given.annif, texts)
+    for name, address in given.annif:
+        requests = suggest_requests(address, texts)
         for connections in given.connections:
             figures = asyncio.run(
-                load(given.annif, requests, connections, given.seconds, given.requests)
+                load(address, requests, connections, given.seconds, given.requests)
             )
-            rows.append({"server": "Annif", "connections": connections, **figures})
+            rows.append({"server": name, "connections": connections, **figures})
             print(rows[-1], flush=True)
     return rows
 
@@ -296,7 +298,9 @@ def main() -> None:
     parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--annif")
+    parser.add_argument(
+        "--annif", action="append", default=[], type=lambda text: text.partition("=")[::2]
+    )
     given = parser.parse_args()
     batch = next(iter(ls.load(given.model).iter_batches(given.texts, batch_size=TEXTS)))
     texts = list(batch.texts or ())

@@ -165,7 +165,7 @@ def test_two_models_side_by_side_and_a_server_error(page):
     ))  # fmt: skip
     page.fill("#text", "another text")
     expect(page.locator("#status")).to_have_text(
-        "too many requests. The labels below are those of the last answer."
+        "Too many requests. The labels below are those of the last answer."
     )
 
 

@@ -125,7 +125,8 @@ class LabelMap {
   item(label, text = "") {
     const button = document.createElement("button"), item = document.createElement("li");
     button.type = "button";
-    button.append(span(this.data.names[label]), span(text));
+    button.title = this.data.names[label];
+    button.append(span(shortened(this.data.names[label])), span(text));
     button.addEventListener("click", () => this.choose(label));
     item.append(button);
     return item;

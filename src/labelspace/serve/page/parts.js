@@ -22,6 +22,8 @@ export const leaf = (name) => levels(name).at(-1);
 export const deepest = (names) => names.filter((name) => !names.some((other) => other.startsWith(`${name} > `)));
 export const share = (score) => score.toFixed(score < 0.01 ? 3 : 2);
 export const number = (value) => value.toLocaleString("en");
+/** An error's text with a capital letter and a full stop. */
+export const sentence = (text) => `${text[0]?.toUpperCase() ?? ""}${text.slice(1).replace(/\.$/, "")}.`;
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
 /** Save text as a file of this name. */

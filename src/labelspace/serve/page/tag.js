@@ -1,5 +1,5 @@
 // The first view: labels of a text as it is typed, why each was given, and which of them a person accepts.
-import { byId, csvLine, deepest, idOf, leaf, levels, make, plural, save, share } from "./parts.js";
+import { byId, csvLine, deepest, idOf, leaf, levels, make, plural, save, sentence, share } from "./parts.js";
 import { call, clearReport, report } from "./server.js";
 
 const WAIT_MS = 180, MOST = 50, EXPLAINED = 8, EXAMPLES = 4, LEAST_WEIGHT = 0.05, COLLECTED = "labelspace-examples";
@@ -79,7 +79,8 @@ export class TagView {
     } catch (error) {
       if (error.name === "AbortError") return;
       const stale = byId("found").childElementCount ? " The labels below are those of the last answer." : "";
-      byId("status").textContent = stale ? `${error.message.replace(/\.$/, "")}.${stale}` : error.message;
+      byId("status").textContent = `${sentence(error.message)}${stale}`;
+      byId("status").classList.add("error");
     }
   }
 
@@ -95,6 +96,7 @@ export class TagView {
   }
 
   show() {
+    byId("status").classList.remove("error");
     byId("k-value").textContent = byId("k").value;
     byId("threshold-value").textContent = Number(byId("threshold").value).toFixed(2);
     const shown = this.within(this.found), empty = !this.text.value.trim();
