@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import sys
 import threading
-
-import pytest
+from contextlib import redirect_stderr
 
 import support.served  # noqa: F401  # skips where the extra is not installed
 from labelspace.serve.logs import logged_to_stderr
@@ -28,14 +26,10 @@ class Written(io.StringIO):
         return len(text)
 
 
-@pytest.fixture
-def written(monkeypatch):
+def test_lines_of_one_turn_are_one_write():
     stream = Written()
-    monkeypatch.setattr(sys, "stderr", stream)
-    return stream.parts
+    written = stream.parts
 
-
-def test_lines_of_one_turn_are_one_write(written):
     async def turns():
         for turn in ("a", "b"):
             logger.info("%s 1", turn)
@@ -43,12 +37,15 @@ def test_lines_of_one_turn_are_one_write(written):
             assert len(written) == (turn == "b")
             await asyncio.sleep(0)
 
-    with logged_to_stderr():
+    with redirect_stderr(stream), logged_to_stderr():
         asyncio.run(turns())
     assert written == [["a 1", "a 2"], ["b 1", "b 2"]]
 
 
-def test_errors_and_other_threads_do_not_wait_and_keep_the_order(written):
+def test_errors_and_other_threads_do_not_wait_and_keep_the_order():
+    stream = Written()
+    written = stream.parts
+
     async def turn():
         logger.info("first")
         logger.error("second")
@@ -60,6 +57,6 @@ def test_errors_and_other_threads_do_not_wait_and_keep_the_order(written):
         assert written[1:] == [["third", "fourth"]]
         logger.info("last")
 
-    with logged_to_stderr():
+    with redirect_stderr(stream), logged_to_stderr():
         asyncio.run(turn())
     assert [line for part in written for line in part][-1] == "last"
