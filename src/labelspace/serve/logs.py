@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 from labelspace._core.plain import plain
 
@@ -43,10 +43,13 @@ class _Lines(logging.Handler):
             loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        with self.lock or nullcontext():
+        self.acquire()
+        try:
             text, self._waiting = "".join(self._waiting), []
-        if text:
-            sys.stderr.write(text)
+            if text:
+                sys.stderr.write(text)
+        finally:
+            self.release()
 
 
 @contextmanager
