@@ -44,8 +44,8 @@ bench: $(STAMP)
 # There are wheels for Python 3.11 and 3.12.
 peers: $(PECOS_STAMP)
 
-# Annif, to test it as a client of `labelspace serve`, in an environment of its own: it needs other
-# versions of numpy and scikit-learn.
+# Annif, to test it as a client of `labelspace serve` and to measure both, in an environment of its
+# own: it needs other versions of numpy and scikit-learn.
 annif: $(ANNIF_STAMP)
 
 # Chromium for the tests of the page, where it can be had from the system's packages without a question.
