@@ -33,7 +33,7 @@ from labelspace._core.files import private_folder
 from labelspace.comparison.compare import DataFiles, Entrant, machine
 from labelspace.comparison.peers import PEERS, installed
 from labelspace.comparison.runs import run
-from labelspace.comparison.scratch import scratch_folder
+from labelspace._core.scratch import scratch_folder
 from labelspace.data import read_split
 from labelspace.errors import LabelspaceError
 

@@ -1,0 +1,21 @@
+"""The same seed gives the same bits in every process, whatever the seed of its hashes.
+
+What depends on the number of threads is in docs/training.md; `tests/methods/test_threads.py` has
+larger layers, and the contract tests resume.
+"""
+
+from __future__ import annotations
+
+from labelspace.methods.registry import method_names
+from support.bits import in_own_process
+
+CHANGE_WITH_THREADS = {"seq2seq"}
+
+
+def test_processes_and_threads_give_the_same_bits():
+    methods = method_names()
+    alone = in_own_process(1, methods, hash_seed=1)
+    two = in_own_process(2, sorted(set(methods) - CHANGE_WITH_THREADS), hash_seed=2)
+    assert two == {name: alone[name] for name in two}
+    for name in CHANGE_WITH_THREADS:
+        assert in_own_process(1, [name], hash_seed=3) == {name: alone[name]}
