@@ -207,16 +207,16 @@ def _live(request: dict[str, Any]) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[0].startswith(":"):
-        from support import operations
-
-        getattr(operations, arguments[0][1:])(*arguments[1:])
-        return 0
-    from labelspace.cli import main
-
-    sys.argv = ["labelspace", *arguments]
     try:
-        main()
+        if arguments[0].startswith(":"):
+            from support import operations
+
+            getattr(operations, arguments[0][1:])(*arguments[1:])
+        else:
+            from labelspace.cli import main
+
+            sys.argv = ["labelspace", *arguments]
+            main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

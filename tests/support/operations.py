@@ -216,7 +216,6 @@ def operations() -> dict[str, Operation]:
             _words("tune train.jsonl --method knn --search neighbours --trials 3 --out tuned"),
             {"tuned/model": model_digest, "tuned/report.json": tuned_digest},
         ),
-        Operation("map", _words("map other --out map.html"), {"map.html": file_digest}),
     ]
     return {operation.name: operation for operation in found}
 
