@@ -25,6 +25,7 @@ from support.toy import Toy
 
 register(Toy)
 
+
 @pytest.fixture(params=method_names())
 def method(request):
     return method_class(request.param)(**SMALL.get(request.param, {}))
