@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("failures")
 
 WRITING = [
     "train linear", "save", "update", "predict jsonl", "predict parquet", "convert out.txt",
-    "convert out.jsonl.gz", "synth", "cache", "journal", "tune",
+    "convert out.jsonl.gz", "synth", "cache", "journal",
 ]  # fmt: skip
 
 
@@ -31,6 +31,13 @@ def test_a_disk_that_fails(name, attacks):
         refusing(errno.EIO, dice.randrange(calls), once=True),
     ):
         assert attack.meet(fault) == []
+
+
+def test_a_study_whose_file_fails_goes_on_with_the_next_run(attacks):
+    attack = attacks.of("tune")
+    if not attack.nursery.can_fail:
+        pytest.skip("there is no C compiler")
+    assert attack.meet(refusing(errno.ENOSPC, attack.reference.calls // 2)) == []
 
 
 def test_standard_output_that_is_full(template):

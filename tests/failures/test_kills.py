@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("failures")
 
 KILLED = [
     "train glas", "train linear", "train fusion", "save", "update", "predict parquet",
-    "convert out.txt", "synth", "cache", "journal", "tune",
+    "synth", "cache", "journal", "tune",
 ]  # fmt: skip
 
 
@@ -29,6 +29,14 @@ def test_a_kill_leaves_old_data_whole_and_the_next_run_is_as_if_there_had_been_n
     # At a call in the midst of it, and at one of the last, when files take their names.
     calls = attack.reference.calls
     for call in (dice.randrange(calls), calls - 1 - dice.randrange(min(calls, 6))):
+        assert attack.kill_at(call) == []
+
+
+def test_data_are_never_beside_label_names_of_others(attacks):
+    attack = attacks.of("convert out.txt")
+    if not attack.nursery.can_fail:
+        pytest.skip("there is no C compiler")
+    for call in range(attack.reference.calls):
         assert attack.kill_at(call) == []
 
 

@@ -143,7 +143,12 @@ class Attack:
         errors = [line for line in done.err.splitlines() if line.startswith("error: ")]
         last = (done.err.strip().splitlines() or [""])[-1]
         if done.code == 1 and len(errors) == 1 and "Traceback" not in done.err:
-            return [] if last == errors[0] else [f"the error is not the last line: {last}"]
+            if last != errors[0]:
+                return [f"the error is not the last line: {last}"]
+            names = {Path(name).name for name in self.reference.after} - {"tmp"}
+            if self.operation.outputs and not any(name in last for name in names):
+                return [f"the error names no file: {last}"]
+            return []
         if done.code == 0:
             return []  # the caller compares the outputs
         return [f"exit code {done.code}, {len(errors)} errors: {done.err[-900:]}"]
