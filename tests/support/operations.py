@@ -188,7 +188,7 @@ def operations() -> dict[str, Operation]:
                 data=name if beside else "",
             )
             for name, options, beside in (
-                ("out.txt", ["--features", "tfidf"], ["out.labels.txt"]),
+                ("out.txt", ["--features", "tfidf"], ["out.txt.labels.txt"]),
                 ("out.jsonl.gz", [], []),
                 ("out.parquet", [], []),
             )
@@ -240,7 +240,7 @@ def prepare(folder: Path) -> None:
         shutil.copy(folder / "more.jsonl", folder / name)
     X = ls.load(folder / "model").pipeline.transform(ls.read(rows[:30]))
     data = ls.read(rows[:30])
-    for name in ("out.txt", "out.labels.txt"):
+    for name in ("out.txt", "out.txt.labels.txt"):
         (folder / name).write_text("old\n")
     write_xc(type(data)(labels=data.labels, features=X), folder / "rows.txt")
     (folder / "tmp").mkdir()
