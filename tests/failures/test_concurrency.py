@@ -56,9 +56,13 @@ def test_threads_that_share_a_model_rank_as_one_does(fitted, tmp_path):
             assert np.array_equal(ranking.scores, expected[row].scores)
 
 
-def test_forked_processes_rank_as_their_parent(fitted):
+def test_forked_processes_rank_as_their_parent(fitted, request):
     """Fork while another thread predicts: nothing that it holds may be waited for."""
+    torch = pytest.importorskip("torch")
     method, X = fitted
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)  # OpenMP's threads do not exist in a forked process
+    request.addfinalizer(lambda: torch.set_num_threads(before))
     expected = method.predict(X[:8], 4)
     stop = threading.Event()
 

@@ -150,7 +150,8 @@ def _serve() -> None:
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    _compile()
+    if os.environ["OMP_NUM_THREADS"] == "1":  # threads of OpenMP do not survive a fork
+        _compile()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -185,6 +186,8 @@ def _live(request: dict[str, Any]) -> None:
     place = Path(request["place"])
     try:
         os.setpgid(0, 0)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         for descriptor, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(place / name, os.O_WRONLY | os.O_CREAT, 0o666), descriptor)
         nothing = os.open(os.devnull, os.O_RDONLY)
