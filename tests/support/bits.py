@@ -1,4 +1,4 @@
-"""The bits of every method in a process of its own: `python bits.py THREADS [METHOD...]`.
+"""The bits of every method in a process of its own: `python bits.py THREADS SIZE [METHOD...]`.
 
 Prints JSON: the hash of the fitted state and of a ranking, by method.
 """
@@ -21,10 +21,14 @@ if __name__ == "__main__":
 import numpy as np
 
 from support.planted import planted
+from support.small import SMALL
 
-# Large enough that torch and BLAS divide some of the work between threads.
-SIZES = {"n": 700, "n_features": 203, "n_labels": 131, "seed": 3}
-SETTINGS: dict[str, dict[str, object]] = {
+SIZES = {
+    "small": {"n": 120, "seed": 3},
+    # Large enough that torch and BLAS divide some of the work between threads.
+    "large": {"n": 700, "n_features": 203, "n_labels": 131, "seed": 3},
+}
+LARGE: dict[str, dict[str, object]] = {
     "dxml": {"epochs": 1, "ensemble": 1, "hidden": (253,)},
     "fusion": {"members": "hierarchicalxc,knn,linear"},
     "glas": {"epochs": 1, "batch_size": 255, "dim": 257},
@@ -35,12 +39,13 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 
 
-def bits_of(name: str) -> str:
+def bits_of(name: str, size: str) -> str:
     """Fit a method; return the hash of its state and of a ranking."""
     from labelspace.methods.registry import method_class
 
-    X, Y = planted(**SIZES)
-    model = method_class(name)(**SETTINGS.get(name, {})).fit(X, Y)
+    X, Y = planted(**SIZES[size])
+    settings = SMALL if size == "small" else LARGE
+    model = method_class(name)(**settings.get(name, {})).fit(X, Y)
     ranking = model.predict(X[:50], 5)
     sha = hashlib.sha256(ranking.labels.tobytes() + ranking.scores.tobytes())
     for key, array in sorted(model.state().items()):
@@ -49,10 +54,12 @@ def bits_of(name: str) -> str:
     return sha.hexdigest()[:16]
 
 
-def in_own_process(threads: int, methods: Sequence[str], hash_seed: int) -> dict[str, str]:
+def in_own_process(
+    threads: int, methods: Sequence[str], hash_seed: int, size: str = "large"
+) -> dict[str, str]:
     """Return the bits of methods, fitted in a new process with so many threads."""
     done = subprocess.run(
-        [sys.executable, "-P", __file__, str(threads), *methods],
+        [sys.executable, "-P", __file__, str(threads), size, *methods],
         capture_output=True,
         text=True,
         check=False,
@@ -64,4 +71,4 @@ def in_own_process(threads: int, methods: Sequence[str], hash_seed: int) -> dict
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: bits_of(name) for name in sys.argv[2:]}))
+    print(json.dumps({name: bits_of(name, sys.argv[2]) for name in sys.argv[3:]}))
