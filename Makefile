@@ -14,7 +14,10 @@ PIP := $(BIN)/$(INSTALL) -c constraints.txt
 LOWEST_STAMP := $(ENVS)/lowest/.ready
 DIST_STAMP := $(ENVS)/dist/.ready
 
-.PHONY: demo test lint bench peers annif browser docs lowest dist install-check sbom clean
+ATTACK ?=
+SECONDS ?= 3600
+
+.PHONY: demo test lint bench attack soak peers annif browser docs lowest dist install-check sbom clean
 
 # Only what the demo uses, not the developer's tools.
 demo: $(DEMO_STAMP)
@@ -39,6 +42,15 @@ lint: $(STAMP)
 # test files; without DATA, on the generated shop.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overview.py $(DATA)
+
+# Kills, failing disks, threads and numbers at the edge, a hundred times each: about two hours. What
+# the commit has been tried on is skipped; ATTACK="--parts kills --times 20" tries less.
+attack: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/attack.py $(ATTACK)
+
+# A server under mixed load for an hour, or SECONDS=300, and ten thousand updates.
+soak: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py --seconds $(SECONDS)
 
 # PECOS, for `labelspace compare --peers pecos`, in an environment of its own: it needs numpy below 2.
 # There are wheels for Python 3.11 and 3.12.

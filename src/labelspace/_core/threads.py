@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -158,11 +159,19 @@ def _begin() -> None:
     _here.working = True
 
 
-def _forget() -> None:
-    """Drop the pool in a forked process, which has no threads, and a lock that one may hold."""
+def _after_fork() -> None:
+    """Do without threads of the parent in a forked process, which has none of them.
+
+    The pool is dropped, and a lock that one of them may hold. OpenMP would wait for its threads for
+    ever: torch and faiss compute with one thread.
+    """
     global _pool, _made
     _pool, _made = None, threading.Lock()
+    for name, call in (("torch", "set_num_threads"), ("faiss", "omp_set_num_threads")):
+        library = sys.modules.get(name)
+        if hasattr(library, call):
+            getattr(library, call)(1)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_after_fork)
