@@ -11,8 +11,8 @@ from scipy.sparse import csr_matrix
 from labelspace._core.sparse import rows_of
 from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.methods.glas.space import LabelSpace
-from labelspace.nn import losses, regularisers
-from labelspace.nn.sampling import Candidates, CandidateSampler, drop_features
+from labelspace.nn import exchange, losses, regularisers
+from labelspace.nn.sampling import Candidates, CandidateSampler, own_features
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Run
 from labelspace.search.build import build_index
@@ -59,7 +59,10 @@ class BatchObjective(Callback):
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return loss and penalty of a batch, with gradient."""
         keep, rescale = self.params.keep, self.params.rescale_kept
-        X = drop_features(self.X[batch.rows], keep, batch.rng, rescale=rescale)
+        together = exchange.current()
+        own = together.part(len(batch.rows))
+        X = own_features(self.X, batch.rows, own, keep, batch.rng, rescale=rescale)
+        # Candidates and regularised labels are those of the whole batch, also of other workers.
         z, Y = self.replayed(self.space.points(X), self.Y[batch.rows], batch.rng)
         candidates = self.sampler.draw(Y, batch.rng, self._hard_of(batch))
         vectors = self.space.vectors(candidates.labels)
@@ -67,8 +70,10 @@ class BatchObjective(Callback):
         sampled = None
         if self.params.loss in SAMPLED_LOSSES or self.params.regularised == "sampled":
             sampled = one_positive(Y, candidates, batch.rng)
-        loss = self._loss(logits, Y, candidates, sampled)
-        return loss + self.penalty(z, vectors, Y, candidates, sampled)
+        positives = None if sampled is None else together.own(sampled)
+        loss = self._loss(logits, together.own(Y), candidates, positives)
+        loss = loss + self.penalty(z, vectors, Y, candidates, sampled)
+        return together.weighted(loss, len(batch.rows))
 
     def replayed(
         self,
