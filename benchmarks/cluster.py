@@ -4,7 +4,8 @@
 
 Commands run one after another, each as a process of its own, so that the start of Ray is included;
 it is also measured alone. "one worker" gives both engines one core and the defaults of `train`;
-"ensemble of 4" compares one core with Ray on all of them. Recovery is how much longer tasks of half
+"ensemble of 4" compares one core with Ray on all of them, "two workers" one core with two workers
+that share the batches of one network. Recovery is how much longer tasks of half
 a second take if one of three nodes on this machine is killed during them. Writes
 benchmarks/results/cluster.json and cluster.md.
 """
@@ -135,6 +136,11 @@ def main() -> None:
             for engine in ("local", "ray")
         ]
         rows.append(pair(f"predict {examples:,} of {name}", *both, start, examples))
+        glas = (*train, "--method", "glas")
+        alone = command(*glas, **ONE_CORE)
+        shared = command(*glas, "--engine", "ray", "--workers", 2, OMP_NUM_THREADS="1")
+        row = pair(f"glas on {name}, two workers", alone, shared, start)
+        rows.append(row | {"local, two threads s": round(command(*glas), 1)})
     rows.append(recovery())
     keep("cluster", rows, ("what",))
 

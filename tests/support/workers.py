@@ -10,14 +10,14 @@ import torch.distributed as dist
 from labelspace.nn.exchange import GroupExchange, use
 
 
-def together(n_workers, run):
+def together(n_workers, run, seconds=60):
     """Return what ``run(exchange)`` returns in each of the workers; raise their first error."""
     store = dist.HashStore()
     found, errors = [None] * n_workers, []
 
     def work(rank):
         try:
-            group = dist.ProcessGroupGloo(store, rank, n_workers, timedelta(seconds=60))
+            group = dist.ProcessGroupGloo(store, rank, n_workers, timedelta(seconds=seconds))
             with use(GroupExchange(group)) as exchange:
                 found[rank] = run(exchange)
         except BaseException as error:

@@ -141,7 +141,9 @@ def _here(ray: Any) -> dict[str, Any]:
     return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
 
 
-def _supervise(settings: dict[str, Any], workers: int, retries: int) -> tuple[Any, LabelspaceError | None]:
+def _supervise(
+    settings: dict[str, Any], workers: int, retries: int
+) -> tuple[Any, LabelspaceError | None]:
     """Run Ray Train in a task of its own, which owns the workers and can be cancelled."""
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", str(POLL_SECONDS))
     from ray import train

@@ -121,7 +121,11 @@ class BatchObjective:
         if self.params.loss == "smooth-l1":
             return losses.smooth_l1(z, torch.from_numpy(self.targets[together.own(rows)]))
         # All targets of the batch are negatives: each worker computes the loss of the whole.
-        z, f_y, Y = together.gathered(z, len(rows)), torch.from_numpy(self.targets[rows]), self.Y[rows]
+        z, f_y, Y = (
+            together.gathered(z, len(rows)),
+            torch.from_numpy(self.targets[rows]),
+            self.Y[rows],
+        )
         negatives = torch.from_numpy((Y @ Y.T).toarray() == 0)
         negatives.fill_diagonal_(False)
         loss = losses.contrastive if self.params.loss == "contrastive" else losses.triplet
