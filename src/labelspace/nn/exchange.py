@@ -85,6 +85,10 @@ class Exchange:
         """Return the sum of the workers' values."""
         return value
 
+    def summed(self, matrix: Tensor) -> Tensor:
+        """Return the sum of the workers' matrices, which have one shape; it may be in place."""
+        return matrix
+
     def agreed(self, value: float) -> float:
         """Return the value of the worker that leads."""
         return value
@@ -132,6 +136,11 @@ class GroupExchange(Exchange):
         self._run("allreduce", [cell])
         return float(cell)
 
+    def summed(self, matrix: Tensor) -> Tensor:
+        whole = matrix.contiguous()
+        self._run("allreduce", [whole])
+        return whole
+
     def agreed(self, value: float) -> float:
         cell = torch.tensor([value], dtype=torch.float64)
         self._run("broadcast", [cell])
@@ -157,14 +166,11 @@ class GroupExchange(Exchange):
     def sum_rows(self, ids: np.ndarray, gradient: Tensor) -> tuple[np.ndarray, Tensor]:
         parts = [part for (part,) in self._all([ids])]
         if all(np.array_equal(part, ids) for part in parts):
-            whole = gradient.contiguous()
-            self._run("allreduce", [whole])
-            return ids, whole
+            return ids, self.summed(gradient)
         union = np.unique(np.concatenate(parts))
         whole = torch.zeros((len(union), *gradient.shape[1:]), dtype=gradient.dtype)
         whole[torch.from_numpy(np.searchsorted(union, ids))] = gradient
-        self._run("allreduce", [whole])
-        return union, whole
+        return union, self.summed(whole)
 
     def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
         small = []
@@ -176,8 +182,7 @@ class GroupExchange(Exchange):
             small.append(parameter.grad)
         if not small:
             return
-        flat = torch.cat([gradient.reshape(-1) for gradient in small])
-        self._run("allreduce", [flat])
+        flat = self.summed(torch.cat([gradient.reshape(-1) for gradient in small]))
         parts = flat.split([gradient.numel() for gradient in small])
         for gradient, part in zip(small, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
@@ -233,8 +238,7 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
-        whole = outer.contiguous().clone()
-        ctx.exchange._run("allreduce", [whole])
+        whole = ctx.exchange.summed(outer.clone())
         own = whole[ctx.exchange.part(ctx.n)]
         return own if ctx.exchange.counted(ctx.n) else torch.zeros_like(own), None, None
 

@@ -72,8 +72,8 @@ class BatchObjective(Callback):
             sampled = one_positive(Y, candidates, batch.rng)
         positives = None if sampled is None else together.own(sampled)
         loss = self._loss(logits, together.own(Y), candidates, positives)
-        loss = loss + self.penalty(z, vectors, Y, candidates, sampled)
-        return together.weighted(loss, len(batch.rows))
+        loss = together.weighted(loss, len(batch.rows))
+        return loss + self.penalty(z, vectors, Y, candidates, sampled)
 
     def replayed(
         self,
@@ -92,7 +92,10 @@ class BatchObjective(Callback):
         candidates: Candidates,
         sampled: np.ndarray | None,
     ) -> torch.Tensor:
-        """Return lam times the regulariser."""
+        """Return lam times the regulariser, of which each worker has a part.
+
+        Y and `sampled` are those of the whole batch, z has this worker's examples.
+        """
         if self.params.lam == 0 or self.params.regulariser is None:
             return torch.zeros(())
         if self.params.regularised == "distinct":
@@ -103,7 +106,7 @@ class BatchObjective(Callback):
             labels, counts = candidates.labels[columns], torch.from_numpy(times.astype(np.float32))
         V = vectors[torch.from_numpy(candidates.columns(labels))]
         weight: float = self.params.lam
-        return weight * self._regulariser(z, V, labels, counts)
+        return weight * self._regulariser(z, Y.shape[0], V, labels, counts)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return what checkpoints hold beside the weights."""
@@ -164,16 +167,17 @@ class BatchObjective(Callback):
     def _regulariser(
         self,
         z: torch.Tensor,
+        n: int,
         V: torch.Tensor,
         labels: np.ndarray,
         counts: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Return the regulariser of these labels, whose vectors are V."""
-        kind = self.params.regulariser
+        """Return the regulariser of these labels, whose vectors are V, on a batch of n examples."""
+        kind, together = self.params.regulariser, exchange.current()
         if kind == "spread-out":
-            return regularisers.spread_out(V, counts)
+            return together.weighted(regularisers.spread_out(V, counts), n)
         if kind == "gravity":
-            return regularisers.gravity(z, V, counts)
+            return together.weighted(regularisers.gravity(z, V, counts), n)
         assert self.graph is not None
         U = regularisers.sparse_tensor(self.graph.sparse_submatrix(labels))
         function = regularisers.glas if kind == "glas" else regularisers.graph_laplacian
