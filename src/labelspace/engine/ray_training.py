@@ -90,8 +90,15 @@ class RayTraining:
             "storage": storage or own,
             "minutes": minutes,
         }
+        # Or Ray Train looks for its controller in the newest cluster of this machine, and stops its
+        # own workers if it is not there.
+        where = {"env_vars": {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}}
         supervise = ray.remote(_supervise).options(
-            num_cpus=0, max_retries=self.engine.max_retries, name="labelspace.train", **_here(ray)
+            num_cpus=0,
+            max_retries=self.engine.max_retries,
+            name="labelspace.train",
+            runtime_env=where,
+            **_here(ray),
         )
         run = supervise.remote(settings, self.workers, self.engine.max_retries)
         try:
