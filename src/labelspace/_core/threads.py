@@ -58,11 +58,17 @@ def set_cores(n: int) -> None:
         _pool = None
 
 
-def parallel_blocks(n: int, work: Callable[[int, int], None], block: int = 256) -> None:
+def parallel_blocks(
+    n: int, work: Callable[[int, int], None], block: int = 256, least: int | None = None
+) -> None:
     """Call work(start, stop) on consecutive blocks that cover range(n).
 
-    What a block raises is raised here, when no block is at work any more.
+    What a block raises is raised here, when no block is at work any more. With `least`, few rows
+    are shared out among all cores, in blocks of at least so many: for work whose results do not
+    depend on the blocks, such as a server's batches.
     """
+    if least is not None:
+        block = min(block, max(least, -(-n // cores())))
     starts = range(0, n, block)
     if len(starts) <= 1 or _is_serial():
         for start in starts:

@@ -223,7 +223,7 @@ class Combiner:
                 *(best.labels[start:stop], best.scores[start:stop]),
             )
 
-        parallel_blocks(len(labels), block)
+        parallel_blocks(len(labels), block, least=8)
         return self._calibrated(best)
 
     def _calibrated(self, best: Ranking) -> Ranking:

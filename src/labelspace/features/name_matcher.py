@@ -175,18 +175,17 @@ class NameMatcher:
         )
         return cls(n_labels, tuple(languages), words, folded, stems, own)
 
-    def _coded(self, words: Iterable[str]) -> list[int]:
+    def _coded(self, words: Sequence[str]) -> list[int]:
         """Return the codes of words, those of the parts of a compound after its own."""
         known = self._codes
-        codes: list[int] = []
-        for word in words:
-            found = known.get(word)
-            if found is None:
-                if len(known) >= _CACHED:
-                    known.clear()
-                found = known[word] = self._code(word)
-            codes += found
-        return codes
+        found = list(map(known.get, words))  # nearly all are known
+        if None in found:
+            for place, word in enumerate(words):
+                if found[place] is None:
+                    if len(known) >= _CACHED:
+                        known.clear()
+                    found[place] = known.get(word) or known.setdefault(word, self._code(word))
+        return list(chain.from_iterable(filter(None, found)))
 
     def _code(self, word: str) -> tuple[int, ...]:
         number, kind, low = self.words.get(word), _SAME, fold(word)

@@ -70,8 +70,9 @@ class Stemmer:
         codes = {each.split("-")[0].lower() for each in languages}
         self.languages = {_ALIASES.get(code, code) for code in codes} & _ENDINGS.keys()
         known = [code for code in _ENDINGS if code in (self.languages or {"en"})]
+        # Most words end in no ending: their last letter shows it, without a regular expression.
         self._rules = [
-            (re.compile(rf"^(.{{{least},}}?)(?:{endings})$").match, code)
+            (re.compile(rf"^(.{{{least},}}?)(?:{endings})$").match, _last_letters(endings), code)
             for code in known
             for endings, least in [_ENDINGS[code]]
         ]
@@ -89,7 +90,9 @@ class Stemmer:
         """Return the stem of a folded word."""
         if len(stem) < 4 or not stem.isalpha():
             return stem
-        for match, code in self._rules:
+        for match, letters, code in self._rules:
+            if stem[-1] not in letters:
+                continue
             if code == "en":
                 if stem.endswith("ies") and len(stem) > 4:
                     stem = stem[:-3] + "y"
@@ -100,6 +103,10 @@ class Stemmer:
             if found:
                 stem = found[1]
         return stem
+
+
+def _last_letters(endings: str) -> str:
+    return "".join({ending[-1] for ending in endings.split("|")})
 
 
 class Parts(frozenset[str]):
@@ -161,7 +168,9 @@ def split_compound(word: str, known: Parts, stem: Stemmer) -> tuple[str, ...]:
 def _first_parts(word: str, known: Parts, stem: Stemmer) -> tuple[str, ...]:
     """Return the parts before the last, which may end in a linking element; () if unknown."""
     for link in _LINKS:
-        bare = word.removesuffix(link) if word.endswith(link) else ""
+        if not word.endswith(link):
+            continue
+        bare = word.removesuffix(link)
         if len(bare) >= _MIN_PART:
             if bare in known:
                 return (bare,)

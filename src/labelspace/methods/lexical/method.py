@@ -231,7 +231,7 @@ class Lexical(Method):
                 *(best.labels[start:stop], best.scores[start:stop]),
             )
 
-        parallel_blocks(matches.shape[0], block)
+        parallel_blocks(matches.shape[0], block, least=8)
         return best
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
