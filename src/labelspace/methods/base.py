@@ -20,6 +20,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
@@ -31,6 +32,7 @@ from labelspace._core.sparse import checked_features, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
+from labelspace.engine import current
 from labelspace.errors import UnsupportedError
 from labelspace.methods.arguments import fit_data, refuse_not_taken, update_data
 from labelspace.methods.capabilities import Capabilities, Neighbour
@@ -46,6 +48,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.parametrised import Parametrised
 from labelspace.methods.presets import preset
+from labelspace.methods.workers import fit_in_group
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -155,7 +158,11 @@ class Method(Capabilities, Parametrised):
         shape = Shape.of(data.X, data.Y, name_matches, data.label_texts)
         self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
         self.held_out_ = None
-        self._change(self._fit, data)
+        group = current().group
+        if group is not None and self.can_train_in_workers:
+            self._change(partial(fit_in_group, self, group), data)
+        else:
+            self._change(self._fit, data)
         return self
 
     def partial_fit(

@@ -31,7 +31,8 @@ from labelspace._version import __version__
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import frames
-from labelspace.engine.ray import RayEngine, node_cores, threads_for, use_cores
+from labelspace.engine.ray import RayEngine
+from labelspace.engine.ray_nodes import node_cores, threads_for, use_cores
 from labelspace.engine.tasks import begin_worker
 from labelspace.errors import CheckpointError, LabelspaceError
 from labelspace.model.prediction import BatchPredictor, Wanted, writer

@@ -117,6 +117,7 @@ class DXML(Method):
     """
 
     name: ClassVar[str] = "dxml"
+    can_train_in_workers: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
     can_update: ClassVar[bool] = True

@@ -126,6 +126,7 @@ class GLaS(Method):
 
     name: ClassVar[str] = "glas"
     can_explain: ClassVar[bool] = True
+    can_train_in_workers: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     can_update: ClassVar[bool] = True
     summary: ClassVar[str] = "neural embedding with a label-graph regulariser, inner-product search"

@@ -128,6 +128,7 @@ class Hyperbolic(Method):
     """
 
     name: ClassVar[str] = "hyperbolic"
+    can_train_in_workers: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "examples and labels in the Poincare ball, near examples vote"
     # Rounded to 16 bits, points near the rim would be outside the ball.

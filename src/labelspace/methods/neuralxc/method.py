@@ -112,6 +112,7 @@ class NeuralXC(Method):
     """
 
     name: ClassVar[str] = "neuralxc"
+    can_train_in_workers: ClassVar[bool] = True
     summary: ClassVar[str] = "autoencoders of features and labels, a regressor between their codes"
 
     preset: str | None = preset(

@@ -124,6 +124,7 @@ class TreeSpace(Method):
     """
 
     name: ClassVar[str] = "treespace"
+    can_train_in_workers: ClassVar[bool] = True
     summary: ClassVar[str] = "a label tree with an embedding space per level, best-first search"
 
     dim: int = integer(
