@@ -9,7 +9,7 @@ PECOS_STAMP := .venv/pecos/.ready
 ANNIF_STAMP := .venv/annif/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench peers annif browser docs clean
+.PHONY: demo test lint fuzz bench peers annif browser docs clean
 
 # Only what the demo uses, not the developer's tools.
 demo: $(DEMO_STAMP)
@@ -23,6 +23,15 @@ test: lint
 	@$(MAKE) --silent browser || echo "There is no Chromium: tests of the page are skipped"
 	@$(MAKE) --silent annif || echo "Annif could not be installed: its test is skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term
+
+# Damaged models and readers: 10,000 mutations per model and ten minutes per reader, some hours in
+# all. It goes on where it stopped; findings and tables are in fuzz/. MUTATIONS and SECONDS bound it.
+MUTATIONS ?= 10000
+SECONDS ?= 600
+fuzz: $(STAMP)
+	$(PIP) -e '.[fuzz]'
+	PYTHONPATH=tests $(BIN)/python -m hostile.fuzz_models --mutations $(MUTATIONS) --out fuzz/models
+	PYTHONPATH=tests $(BIN)/python -m hostile.fuzz_readers --seconds $(SECONDS) --out fuzz/readers
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -84,4 +93,4 @@ $(DOCS_STAMP): $(STAMP)
 	touch $(DOCS_STAMP)
 
 clean:
-	rm -rf .venv demo build dist site .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*
+	rm -rf .venv demo fuzz build dist site .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*

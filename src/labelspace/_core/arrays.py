@@ -14,6 +14,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from labelspace._core.files import replaced
+from labelspace._core.json_text import parsed_json, shortened
 
 # From the last to the first in a file, as safetensors orders them.
 _DTYPES = {
@@ -99,8 +100,8 @@ def mapped_arrays(file: IO[bytes], name: str) -> tuple[dict[str, np.ndarray], di
     if size < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
         raise ValueError(f"{name} is not a safetensors file")
     try:
-        entries = json.loads(file.read(length))
-    except (ValueError, RecursionError) as error:
+        entries = parsed_json(file.read(length))
+    except ValueError as error:
         raise ValueError(f"{name} is not a safetensors file: its header is no JSON") from error
     if not isinstance(entries, dict):
         raise ValueError(f"{name} is not a safetensors file: its header is no object")
@@ -116,7 +117,7 @@ def mapped_arrays(file: IO[bytes], name: str) -> tuple[dict[str, np.ndarray], di
     layouts = {key: _layout(key, entry, len(body), name) for key, entry in entries.items()}
     for key, (dtype, shape, start, stop) in sorted(layouts.items(), key=lambda item: item[1][2:]):
         if start < end:
-            raise ValueError(f"{name}: array {key!r} overlaps another one")
+            raise ValueError(f"{name}: array {shortened(repr(key))} overlaps another one")
         end = stop
         part = body[start:stop]
         if part.ctypes.data % dtype.itemsize:  # compiled loops expect aligned arrays
@@ -130,20 +131,21 @@ def _layout(
     key: str, entry: Any, n_bytes: int, name: str
 ) -> tuple[np.dtype[Any], list[int], int, int]:
     """Return the checked type, shape, start and end of an array that the header describes."""
+    shown = shortened(repr(key))
     if not isinstance(entry, dict) or {"dtype", "shape", "data_offsets"} - entry.keys():
-        raise ValueError(f"{name}: array {key!r} is not described by dtype, shape, data_offsets")
+        raise ValueError(f"{name}: array {shown} is not described by dtype, shape, data_offsets")
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(kind, str) or kind not in _DTYPES:
         raise ValueError(
-            f"{name}: array {key!r} has type {kind!r}; types that can be read: "
+            f"{name}: array {shown} has type {shortened(repr(kind))}; types that can be read: "
             + ", ".join(sorted(_DTYPES))
         )
     dtype = np.dtype(_DTYPES[kind])
     if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
-        raise ValueError(f"{name}: array {key!r} has a shape or offsets that are no whole numbers")
+        raise ValueError(f"{name}: array {shown} has a shape or offsets that are no whole numbers")
     start, stop = offsets
     if not start <= stop <= n_bytes or stop - start != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name}: array {key!r} does not fit the file: it was cut or changed")
+        raise ValueError(f"{name}: array {shown} does not fit the file: it was cut or changed")
     return dtype, shape, start, stop
 
 

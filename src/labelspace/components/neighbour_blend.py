@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
 from labelspace._core.compiled import loop, loop_part
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
@@ -50,9 +50,10 @@ class BlendParameters(NamedTuple):
 
     @classmethod
     def restore(cls, array: np.ndarray) -> BlendParameters:
-        """Rebuild the parameters from an array of the five; raise ModelFormatError if it is not."""
-        expect(are_numbers(array, 5), "the blend of scores and votes is not five numbers")
-        return cls(*array.tolist())
+        """Rebuild the parameters from an array of the five."""
+        found = cls(*array.tolist())
+        expect(0.0 <= found.neighbour_share <= 1.0, "the share of the votes is out of range")
+        return found
 
 
 class NeighbourBlend:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelspace._core.arrays import all_finite
-from labelspace._core.checks import OFFSETS, all_within, expect
+from labelspace._core.checks import OFFSETS, expect
+from labelspace._core.json_text import shortened
+from labelspace._core.schema import Schema, check_arrays, ints
 from labelspace._version import __version__
 from labelspace.data.columns import Columns
 from labelspace.data.label_texts import LabelTexts
@@ -39,6 +41,8 @@ _METADATA = (
     "data", "label_texts", "seconds", "index_base", "single_path", "updates", "text_features",
     "threshold", "learned", FIGURES,
 )  # fmt: skip
+_LABEL_SCHEMA: Schema = [ints("counts", "labels"), ints("n_points", limit=2**53)]
+_LONGEST_MESSAGE = 500  # letters
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 
@@ -91,9 +95,8 @@ def load_tagger(cls: type[Tagger], directory: str | Path, verify: bool) -> Tagge
     except (StoreError, MissingExtraError) as error:
         raise type(error)(_naming(directory, error)) from error.__cause__
     except Exception as error:  # whatever unforeseen content leads to
-        raise ModelFormatError(
-            f"{directory}: not a complete model: {error or type(error).__name__}"
-        ) from error
+        reason = shortened(error) or type(error).__name__
+        raise ModelFormatError(f"{directory}: not a complete model: {reason}") from error
 
 
 def restored(
@@ -114,9 +117,8 @@ def restored(
     counts = None
     if "labels" in bundle.arrays:
         kept = bundle.arrays["labels"]
+        check_arrays(_LABEL_SCHEMA, kept, labels=len(names))
         counts = LabelCounts(kept["counts"], int(kept["n_points"]))
-        fits = counts.counts.shape == (len(names),) and all_within(counts.counts, 0, 2**62)
-        expect(fits, "the counts do not fit the labels")
     metadata = {name: bundle.header[name] for name in _METADATA if name in bundle.header}
     if FIGURES in metadata:
         check_figures(metadata[FIGURES])
@@ -195,7 +197,9 @@ def _checked_pairs(pairs: Any) -> list[tuple[str, str]]:
 
 def _naming(directory: str | Path, error: Exception) -> str:
     """Return the error's sentence with the model's directory in front, if it is not there yet."""
-    message, place = str(error), str(directory)
+    message, place = " ".join(str(error).split()), str(directory)
+    if len(message) > _LONGEST_MESSAGE:  # it has a part of the file in it
+        message = f"{message[:_LONGEST_MESSAGE]}...: the model is damaged, restore it from a copy"
     named = message.startswith((f"{place}: ", f"{place} ", f"{place}/"))
     return message if named else f"{place}: {message}"
 

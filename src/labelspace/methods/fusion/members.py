@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.json_text import checked_json
 from labelspace.methods.base import Method
 from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.float16 import to_float16
@@ -62,7 +63,7 @@ def member_of_arrays(method: str, arrays: Mapping[str, np.ndarray], **sizes: int
     The sizes are `n_features` and `n_labels`.
     """
     state = dict(arrays)
-    document = json.loads(bytes(state.pop("document")))
+    document = checked_json(state.pop("document"))
     member = method_class(method).restored(document, state, **sizes)
     if document["history"] is not None:
         member.history_ = document["history"]
