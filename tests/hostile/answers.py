@@ -6,6 +6,8 @@ model was refused with an error of labelspace, gave valid answers, or neither.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import resource
@@ -22,6 +24,7 @@ import numpy as np
 
 from hostile.models import examples
 from hostile.mutations import mutate
+from labelspace.cli.info import info
 from labelspace.errors import LabelspaceError
 from labelspace.model.tagger import Tagger, load
 
@@ -53,7 +56,7 @@ def examine(place: Path, *, update: bool = False) -> str:
             raise Malformed(f"{type(cause).__name__} while it was loaded: {cause}") from cause
         return "refused"
     refused = False
-    for use in _uses(tagger, update):
+    for use in _uses(tagger, place, update):
         try:
             use()
         except LabelspaceError:
@@ -61,7 +64,7 @@ def examine(place: Path, *, update: bool = False) -> str:
     return "refused" if refused else "valid"
 
 
-def _uses(tagger: Tagger, update: bool) -> Iterator[Any]:
+def _uses(tagger: Tagger, place: Path, update: bool) -> Iterator[Any]:
     method, X = tagger.method, None
     n = len(tagger.label_names)
     rows = [{name: row[name] for name in ("text", "price", "stock")} for row in _ROWS]
@@ -72,6 +75,15 @@ def _uses(tagger: Tagger, update: bool) -> Iterator[Any]:
     for k in (3, 1, n + 2):
         yield lambda k=k: _check_ranking(method.predict(X, k), method.n_labels_, k)
     yield lambda: [_check_tags(tags) for tags in tagger.tag_many(rows, 3)]
+    yield lambda: tagger.tag_many(rows, 3, "auto")
+    yield lambda: tagger.tag_many(rows, 3, ancestors=True)
+    yield lambda: tagger.evaluate(_ROWS)
+    yield lambda: _shown(place)
+    yield lambda: repr(tagger)
+    yield lambda: tagger.label_paths()
+    yield lambda: tagger.label_children()
+    yield lambda: tagger.explain(X[:1])
+    yield lambda: tagger.neighbours(X[:1])
     yield lambda: tagger.find_labels("apple", 3)
     yield lambda: tagger.names("de")
     yield lambda: [tagger.describe_label(name) for name in tagger.label_names[:3]]
@@ -87,6 +99,13 @@ def _uses(tagger: Tagger, update: bool) -> Iterator[Any]:
     if method.can_update and update:
         yield lambda: tagger.update(_ROWS)
         yield lambda: _check_ranking(method.predict(X, 3), method.n_labels_, 3)
+
+
+def _shown(place: Path) -> None:
+    """Show the metadata as `labelspace info` does, and write them as JSON."""
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")):
+        info(str(place))
+        info(str(place), as_json=True)
 
 
 def _check_ranking(ranking: Any, n_labels: int, k: int) -> None:

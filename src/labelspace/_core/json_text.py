@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from labelspace.errors import ModelFormatError
 
 _DEEPEST = 40  # the settings of a tokenizer are nested deepest of all
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SHOWN = 120  # letters of a reason that are shown
 
 
@@ -18,6 +20,8 @@ def parsed_json(content: bytes) -> Any:
     """Return the JSON value in UTF-8; raise ValueError, in one line, for anything else."""
     try:
         value = json.loads(content.decode(), parse_constant=_finite, parse_float=_finite)
+        if _SURROGATE.search(content):  # half a pair is no text, and cannot be written or printed
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError, OverflowError) as error:
         raise ValueError(shortened(error)) from None
     if _is_deeper(value, _DEEPEST):

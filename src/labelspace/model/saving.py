@@ -31,16 +31,11 @@ from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.registry import method_class
 from labelspace.model import store
-from labelspace.model.figures import FIGURES, check_figures
+from labelspace.model.metadata import checked_metadata
 
 if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
 
-# Keys of `Tagger.metadata` that a saved model keeps.
-_METADATA = (
-    "data", "label_texts", "seconds", "index_base", "single_path", "updates", "text_features",
-    "threshold", "learned", FIGURES,
-)  # fmt: skip
 _LABEL_SCHEMA: Schema = [ints("counts", "labels"), ints("n_points", limit=2**53)]
 _LONGEST_MESSAGE = 500  # letters
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
@@ -119,9 +114,7 @@ def restored(
         kept = bundle.arrays["labels"]
         check_arrays(_LABEL_SCHEMA, kept, labels=len(names))
         counts = LabelCounts(kept["counts"], int(kept["n_points"]))
-    metadata = {name: bundle.header[name] for name in _METADATA if name in bundle.header}
-    if FIGURES in metadata:
-        check_figures(metadata[FIGURES])
+    metadata = checked_metadata(bundle.header)
     pairs = bundle.documents.get("taxonomy")
     taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
     texts = bundle.documents.get("label_texts")
