@@ -136,6 +136,33 @@ def _extreme(flat: np.ndarray, random: Random) -> Any:
         return np.array(wanted % 2**64, np.uint64).astype(flat.dtype)
 
 
+def _plausible(folder: Path, random: Random) -> str:
+    """Put values in place of others that ranges alone do not tell from them."""
+
+    def change(arrays: dict[str, Any], name: str, random: Random) -> str:
+        flat = arrays[name].reshape(-1)
+        if flat.size < 2:
+            return "too short"
+        kind = random.randrange(4)
+        if kind == 0:
+            flat[:] = flat[np.random.default_rng(random.randrange(2**32)).permutation(flat.size)]
+        elif kind == 1:
+            one, other = random.randrange(flat.size), random.randrange(flat.size)
+            flat[one] = flat[other]
+        elif kind == 2:
+            flat[:] = flat[random.randrange(flat.size)]
+        elif flat.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                scaled = flat.astype(np.float64) * random.choice((-1.0, 1e-6, 1e6, 1e18, 1e30))
+                flat[:] = np.clip(scaled, -3e38, 3e38).astype(flat.dtype)
+        else:
+            low, high = int(flat.min()), int(flat.max())
+            flat[random.randrange(flat.size)] = random.randint(low, high)
+        return ("permuted", "one copied", "all the same", "scaled or drawn")[kind]
+
+    return _with_arrays(folder, random, change)
+
+
 def _shape(folder: Path, random: Random) -> str:
     def change(arrays: dict[str, Any], name: str, random: Random) -> str:
         array = arrays[name]
@@ -272,6 +299,7 @@ def _kind(folder: Path, random: Random) -> str:
 
 
 _CHANGES: list[tuple[Callable[[Path, Random], str], int]] = [
-    (_bytes, 8), (_cut, 1), (_elements, 10), (_shape, 4), (_dtype, 3), (_names, 4),
+    (_bytes, 6), (_cut, 1), (_elements, 10), (_plausible, 12), (_shape, 4), (_dtype, 3),
+    (_names, 4),
     (_embedded, 2), (_json, 8), (_nested, 1), (_kind, 1),
 ]  # fmt: skip
