@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
 import resource
 import shutil
@@ -25,7 +26,7 @@ import numpy as np
 from hostile.models import examples
 from hostile.mutations import mutate
 from labelspace.cli.info import info
-from labelspace.errors import LabelspaceError
+from labelspace.errors import LabelspaceError, ParameterError, UnsupportedError
 from labelspace.model.tagger import Tagger, load
 
 _MEMORY = 8 << 30  # of addresses: sizes that a file claims must not be allocated
@@ -56,22 +57,25 @@ def examine(place: Path, *, update: bool = False) -> str:
             raise Malformed(f"{type(cause).__name__} while it was loaded: {cause}") from cause
         return "refused"
     refused = False
-    for use in _uses(tagger, place, update):
+    try:
+        (batch,) = tagger.iter_batches(_ROWS)
+        X = tagger.pipeline.transform(batch)
+    except LabelspaceError:
+        return "refused"
+    for use in _uses(tagger, X, place, update):
         try:
             use()
+        except (ParameterError, UnsupportedError):
+            continue  # the model has no threshold or no neighbours: that is right of many
         except LabelspaceError:
             refused = True
     return "refused" if refused else "valid"
 
 
-def _uses(tagger: Tagger, place: Path, update: bool) -> Iterator[Any]:
-    method, X = tagger.method, None
+def _uses(tagger: Tagger, X: Any, place: Path, update: bool) -> Iterator[Any]:
+    method = tagger.method
     n = len(tagger.label_names)
     rows = [{name: row[name] for name in ("text", "price", "stock")} for row in _ROWS]
-    try:
-        X = tagger.pipeline.transform(tagger.read(rows))
-    except LabelspaceError:
-        return
     for k in (3, 1, n + 2):
         yield lambda k=k: _check_ranking(method.predict(X, k), method.n_labels_, k)
     yield lambda: [_check_tags(tags) for tags in tagger.tag_many(rows, 3)]
@@ -103,7 +107,8 @@ def _uses(tagger: Tagger, place: Path, update: bool) -> Iterator[Any]:
 
 def _shown(place: Path) -> None:
     """Show the metadata as `labelspace info` does, and write them as JSON."""
-    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")):
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         info(str(place))
         info(str(place), as_json=True)
 
@@ -159,6 +164,7 @@ def attempt(
 def main() -> None:
     models, scratch, before = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
     warmed = set()
     for line in sys.stdin:
         name, number = line.split()

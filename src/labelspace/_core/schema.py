@@ -23,6 +23,9 @@ Sizes = dict[str, int]
 Rule = Callable[[np.ndarray, Sizes], bool]
 
 MOST_LETTERS = 1 << 28  # of a tokenizer with its vocabulary, or of a list of words
+# Weights beyond it are none of a training that succeeded, and would overflow from layer to layer.
+LARGEST_WEIGHT = 1e9
+LARGEST = 1e30  # of numbers that no others are multiplied with, such as thresholds
 MOST = 2**62  # numbers that are counted: sums of two of them are still numbers of 64 bits
 
 
@@ -89,18 +92,18 @@ Schema = list[Array | Together | Elsewhere]
 def floats(
     name: str,
     *shape: Size,
-    low: float | None = None,
-    high: float | None = None,
+    low: float | None = -LARGEST_WEIGHT,
+    high: float | None = LARGEST_WEIGHT,
     types: str = "f4",
     **more: Any,
 ) -> Array:
-    """Declare floats; all numbers of a model are finite, which is checked when it is read."""
+    """Declare floats, such as the weights of a layer."""
     return Array(name, types, shape, low, high, **more)
 
 
-def scalars(name: str, *shape: Size, low: float | None = None, **more: Any) -> Array:
+def scalars(name: str, *shape: Size, low: float = -LARGEST, **more: Any) -> Array:
     """Declare a few floats that are read in Python, of 32 or 64 bits."""
-    return Array(name, "f4 f8", shape, low, **more)
+    return Array(name, "f4 f8", shape, low, LARGEST, **more)
 
 
 def ints(
@@ -194,7 +197,8 @@ def csr(
     columns: Size,
     *,
     types: str = "f4",
-    low: float | None = None,
+    low: float | None = -LARGEST,
+    high: float | None = LARGEST,
     sets: bool = False,
 ) -> Schema:
     """Declare a matrix that `pack_csr` packs; where rows are `sets`, no row has a column twice."""
@@ -203,7 +207,7 @@ def csr(
         sizes_of(f"{prefix}.shape", rows, columns, least=1),
         ints(f"{prefix}.indices", cells, limit=columns),
         offsets(f"{prefix}.indptr", rows, cells),
-        floats(f"{prefix}.data", cells, low=low, types=types),
+        floats(f"{prefix}.data", cells, low=low, high=high, types=types),
         *([Together(f"{prefix}.indptr", f"{prefix}.indices", _rising_rows)] if sets else []),
     ]
 

@@ -115,7 +115,7 @@ class Shortlister:
     @staticmethod
     def schema() -> Schema:
         """Declare the arrays of `state`."""
-        below_infinity = floats(OFFSETS, "labels", high=np.finfo(np.float32).max)  # nor NaN
+        below_infinity = floats(OFFSETS, "labels", low=-np.inf)  # nor NaN
         return [*csr("shortlist", "features", "labels", low=0.0), below_infinity]
 
     @classmethod

@@ -152,7 +152,7 @@ class BoostedTrees:
             ints(left, nodes, **child),
             ints(right, nodes, **child),
             Together(left, right, _go_down),
-            floats(f"{prefix}threshold", nodes, types="f8"),
+            floats(f"{prefix}threshold", nodes, low=-_LARGEST, high=_LARGEST, types="f8"),
             floats(f"{prefix}value", nodes, types="f8"),
         ]
 

@@ -77,6 +77,8 @@ class NeighbourBlend:
         neighbours: int,
         parameters: BlendParameters | None = None,
     ) -> None:
+        # A loop that keeps the best of none would write beside its arrays.
+        expect(voters is None or neighbours > 0, "examples vote and the number of neighbours is 0")
         self.index, self.voters, self.neighbours = index, voters, neighbours
         share = DEFAULT_SHARE if voters is not None else 0.0
         self.parameters = parameters or BlendParameters(neighbour_share=share)
@@ -137,7 +139,7 @@ class NeighbourBlend:
         if self.voters is None or self.parameters.neighbour_share <= 0:
             slope, offset, _, *final = self.parameters
             return labels, Calibration(*final)(labels, slope * logits.astype(np.float64) + offset)
-        near = self.voters.nearest(vectors, self.neighbours)
+        near = self.voters.nearest(vectors, min(self.neighbours, len(self.voters)))
         return blend(near, self.voters.Y, self.parameters, queries, self.index.vectors, labels, k)
 
     def add_examples(

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -88,7 +89,7 @@ def _pack(dataset: Dataset) -> Arrays | None:
 
 def _schema(arrays: Arrays) -> Schema:
     """Declare the arrays of `_pack`; of labels and features alone, each of any kind."""
-    kinds = {"types": "f4 f8 i4 i8 b1"}
+    kinds: dict[str, Any] = {"types": "f4 f8 i4 i8 b1", "low": None, "high": None}
     features: Schema = [floats("features", "rows", "columns", required=False, **kinds)]
     if "features.shape" in arrays:
         features = csr("features", "rows", "columns", **kinds)
