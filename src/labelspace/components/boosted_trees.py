@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -144,7 +144,7 @@ class BoostedTrees:
     def schema(prefix: str, n_features: int) -> Schema:
         """Declare the arrays of `state`, for samples of so many features."""
         nodes, left, right = f"{prefix}nodes", f"{prefix}left", f"{prefix}right"
-        child = {"low": -1, "limit": nodes, "types": "i8"}
+        child: dict[str, Any] = {"low": -1, "limit": nodes, "types": "i8"}
         return [
             floats(f"{prefix}start", 1, types="f8"),
             ints(f"{prefix}feature", nodes, limit=n_features, types="i8"),

@@ -190,9 +190,14 @@ class CompressedExamples:
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the examples whose `state` the arrays are."""
-        names = ("directions", "centres", "cluster_of", "codes")
-        parts = (arrays[name] for name in names)
-        return cls(*parts, unpack_csr("labels", arrays), int(arrays["probes"][0]))
+        return cls(
+            arrays["directions"],
+            arrays["centres"],
+            arrays["cluster_of"],
+            arrays["codes"],
+            unpack_csr("labels", arrays),
+            int(arrays["probes"][0]),
+        )
 
     @staticmethod
     def schema(arrays: Mapping[str, np.ndarray], prefix: str, dim: str) -> Schema:
