@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -48,9 +49,7 @@ class Attempts:
 
     def close(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+            self._end()
 
     def _answer(self, name: str, seconds: float | None = None) -> dict[str, Any] | None:
         """Return the next line; None where the process ended or took too long."""
@@ -96,22 +95,35 @@ class Attempts:
                 env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
             )
             self._errors: list[str | None] = []
+            self._pumps: list[threading.Thread] = []
             for stream, put in (
                 (self._process.stdout, self._lines.put),
                 (self._process.stderr, self._errors.append),
             ):
-                threading.Thread(target=_pump, args=(stream, put), daemon=True).start()
+                pump = threading.Thread(target=_pump, args=(stream, put), daemon=True)
+                self._pumps.append(pump)
+                pump.start()
         return self._process
 
     def _dead(self, name: str, number: int) -> dict[str, Any]:
-        assert self._process is not None
-        hung, process = self._hung, self._process
-        process.kill()
-        code = process.wait()
-        self._process = None
-        kind = "hang" if hung else f"the process ended with {code}"
+        code = self._end()
+        kind = "hang" if self._hung else f"the process ended with {code}"
         where = "".join(filter(None, self._errors[-8:])).strip()[-600:]
         return {"name": name, "number": number, "result": "broken", "kind": kind, "where": where}
+
+    def _end(self) -> int:
+        """End the process, if it runs, and return its code."""
+        process, self._process = self._process, None
+        assert process is not None
+        process.kill()
+        code = process.wait()
+        for pump in self._pumps:
+            pump.join()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        return code
 
 
 def _pump(stream: Any, put: Callable[[str | None], None]) -> None:
