@@ -81,6 +81,11 @@ def refused(schema, values, **sizes):
         (sizes_of("a", "labels", "features"), [array(3, 4)], [array(4, 3), array(3), array(3, 5)]),
         (sizes_of("a", "new", least=1), [array(1)], [array(0), array(-1)]),
         (same_as("a", "labels"), [np.array(3)], [np.array(4), array(3), np.array(3.0)]),
+        (
+            floats("a", 2, low=-1e30, high=1e30, types="f2 f4"),
+            [np.zeros(2, np.float16), np.full(2, 6e4, np.float16)],
+            [np.full(2, 2e30, np.float32), np.full(2, np.nan, np.float32)],
+        ),
         (scalars("a", 2), [np.zeros(2), np.zeros(2, np.float32)], [np.zeros(3), np.zeros((2, 1))]),
         (letters("a", 3), [array(65, dtype=np.uint8)], [array(65), np.zeros(4, np.uint8)]),
     ],

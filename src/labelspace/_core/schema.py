@@ -249,10 +249,11 @@ def _check(declared: Array, array: np.ndarray, sizes: Sizes) -> None:
     if not array.size:
         expect(_hold(declared.rules, array, sizes), f"{name} is empty")
         return
+    # As Python's numbers: a bound may be beyond what a narrow type holds.
     if declared.low is not None:
-        expect(bool(array.min() >= declared.low), f"{name} has values out of range")
+        expect(float(array.min()) >= declared.low, f"{name} has values out of range")
     if declared.high is not None:
-        expect(bool(array.max() <= declared.high), f"{name} has values out of range")
+        expect(float(array.max()) <= declared.high, f"{name} has values out of range")
     if declared.limit is not None:
         within_limit = int(array.max()) < _size(declared.limit, sizes)
         expect(within_limit, f"{name} has values out of range")
