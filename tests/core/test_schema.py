@@ -95,6 +95,18 @@ def test_what_is_declared_is_taken_and_all_else_refused(declared, right, wrong):
     assert all(refused(declared, values, labels=3, features=4) for values in wrong)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e35])
+def test_numbers_that_are_not_finite_or_overflow_are_refused(dtype, value):
+    with np.errstate(over="ignore"):
+        damaged = np.zeros((3, 2), dtype)
+        damaged[1, 1] = value
+    schema = [floats("a", 3, 2, types=dtype)]
+    check_arrays(schema, {"a": np.zeros((3, 2), dtype)})
+    with pytest.raises(ModelFormatError, match="out of range"):
+        check_arrays(schema, {"a": damaged})
+
+
 def test_the_first_array_of_a_size_sets_it_for_those_that_follow():
     schema = [floats("x", "rows", "dim"), floats("y", "dim + 1"), ints("of", "rows", limit="dim")]
     arrays = {"x": np.zeros((2, 3), np.float32), "y": np.zeros(4, np.float32), "of": array(2, 0)}

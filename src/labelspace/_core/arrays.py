@@ -25,8 +25,6 @@ _DTYPES = {
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _ORDER = {np.dtype(dtype): place for place, dtype in enumerate(_DTYPES.values())}
 _LONGEST_HEADER = 100_000_000  # bytes, as in safetensors
-_EXPONENT = 0x7C00  # its bits in half precision, all set in NaN and infinity
-_AT_A_TIME = 1 << 22  # numbers; bounds the memory of a check
 
 T = TypeVar("T")
 
@@ -151,22 +149,6 @@ def _layout(
 
 def _are_counts(values: Any) -> bool:
     return isinstance(values, list) and all(type(v) is int and 0 <= v < 2**63 for v in values)
-
-
-def all_finite(array: np.ndarray) -> bool:
-    """Return whether no number is NaN or infinite, in bounded memory."""
-    if not np.issubdtype(array.dtype, np.floating):
-        return True
-    flat = array.reshape(-1)
-    for start in range(0, len(flat), _AT_A_TIME):
-        part = flat[start : start + _AT_A_TIME]
-        if part.dtype == np.float16:  # by its exponent: numpy widens half precision, slowly
-            quick = int((part.view(np.uint16) & _EXPONENT).max()) < _EXPONENT
-        else:  # the sum of squares shows them all, but may overflow where there are none
-            quick = math.isfinite(np.vdot(part, part))
-        if not quick and not np.isfinite(part).all():
-            return False
-    return True
 
 
 def with_prefix(prefix: str, arrays: Mapping[str, T]) -> dict[str, T]:

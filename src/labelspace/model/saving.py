@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelspace._core.arrays import all_finite
-from labelspace._core.checks import OFFSETS, expect
+from labelspace._core.checks import expect
 from labelspace._core.json_text import shortened
 from labelspace._core.schema import Schema, check_arrays, ints
 from labelspace._version import __version__
@@ -86,7 +85,7 @@ def load_tagger(cls: type[Tagger], directory: str | Path, verify: bool) -> Tagge
     """Read a directory that `save_tagger` wrote; every error names it."""
     bundle = store.load(directory, verify=verify)
     try:
-        return restored(cls, bundle, directory, verify)
+        return restored(cls, bundle, directory)
     except (StoreError, MissingExtraError) as error:
         raise type(error)(_naming(directory, error)) from error.__cause__
     except Exception as error:  # whatever unforeseen content leads to
@@ -94,12 +93,8 @@ def load_tagger(cls: type[Tagger], directory: str | Path, verify: bool) -> Tagge
         raise ModelFormatError(f"{directory}: not a complete model: {reason}") from error
 
 
-def restored(
-    cls: type[Tagger], bundle: store.Bundle, directory: str | Path, verify: bool
-) -> Tagger:
+def restored(cls: type[Tagger], bundle: store.Bundle, directory: str | Path) -> Tagger:
     """Return the Tagger of a directory's content, with its arrays; `directory` is for errors."""
-    if verify:
-        _check_finite(bundle)
     method = _restore_method(bundle, directory)
     names = bundle.documents["labels"]
     _check_names(names, method.n_labels_, "label_texts" in bundle.documents)
@@ -160,13 +155,6 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
     return cls.restored(
         bundle.header, bundle.arrays["method"], n_features=sizes[0], n_labels=sizes[1]
     )
-
-
-def _check_finite(bundle: store.Bundle) -> None:
-    for stem, arrays in bundle.arrays.items():
-        for name, array in arrays.items():
-            if not name.endswith(OFFSETS):
-                expect(all_finite(array), f"{stem}.safetensors: {name} holds numbers not finite")
 
 
 def _check_names(names: Any, n_labels: int, has_texts: bool) -> None:

@@ -93,7 +93,7 @@ def save(bundle: Bundle, directory: str | Path) -> None:
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Bundle:
-    """Read a model; `verify=False` skips the checks that read every byte.
+    """Read a model; `verify=False` skips the checksums.
 
     All files are read from the directory that was found first, also if a save replaces it.
     """
