@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from hostile.fuzz_readers import NAMES
 from hostile.readers import MOST_SECONDS, TARGETS, mutated, run
-from hostile.target_names import NAMES
 from labelspace.data import read
 from labelspace.errors import DataError
 
