@@ -22,6 +22,8 @@ def parsed_json(content: bytes) -> Any:
         value = json.loads(content.decode(), parse_constant=_finite, parse_float=_finite)
         if _SURROGATE.search(content):  # half a pair is no text, and cannot be written or printed
             json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text in it has half of a surrogate pair") from None
     except (ValueError, RecursionError, OverflowError) as error:
         raise ValueError(shortened(error)) from None
     if _is_deeper(value, _DEEPEST):
