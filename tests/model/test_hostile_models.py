@@ -295,6 +295,15 @@ def test_arrays_of_other_types_and_names(changed):
             load(changed("knn", arrays=change))
 
 
+def test_a_short_list_that_is_missing_is_an_error_and_no_assertion(changed):
+    def without(arrays):
+        for name in [name for name in arrays if name.startswith("shortlist.")]:
+            del arrays[name]
+
+    with pytest.raises(ModelFormatError, match="short list is missing"):
+        load(changed("linear", arrays=without)).tag_many(TEXTS[:5], 3)
+
+
 def test_members_of_a_fusion_are_checked_too(changed):
     def with_members(text):
         return lambda arrays: arrays.update(members=np.frombuffer(text.encode(), np.uint8))

@@ -27,6 +27,7 @@ from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
+from labelspace.errors import ModelFormatError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.defaults import autos, resolve_shared
@@ -276,7 +277,8 @@ class Linear(Method):
 
     def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return candidates (n, k), their scores, and their naive Bayes log-likelihoods."""
-        assert self.shortlister_ is not None
+        if self.shortlister_ is None:  # a member of a fusion that reranks keeps none
+            raise ModelFormatError("the short list is missing: restore the model from a copy")
         listed, log_likelihood = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
         log_likelihood[listed < 0] = 0.0  # -inf times a weight of 0 would be NaN
         return listed, self.ranker_.score(X, listed), log_likelihood
