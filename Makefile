@@ -25,13 +25,13 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term
 
 # Damaged models and readers: 10,000 mutations per model and ten minutes per reader, some hours in
-# all. It goes on where it stopped; findings and tables are in fuzz/. MUTATIONS and SECONDS bound it.
+# all. It goes on where it stopped; findings and tables are in fuzz/. MUTATIONS and READER_SECONDS bound it.
 MUTATIONS ?= 10000
-SECONDS ?= 600
+READER_SECONDS ?= 600
 fuzz: $(STAMP)
 	$(PIP) -e '.[fuzz]'
 	PYTHONPATH=tests $(BIN)/python -m hostile.fuzz_models --mutations $(MUTATIONS) --out fuzz/models
-	PYTHONPATH=tests $(BIN)/python -m hostile.fuzz_readers --seconds $(SECONDS) --out fuzz/readers
+	PYTHONPATH=tests $(BIN)/python -m hostile.fuzz_readers --seconds $(READER_SECONDS) --out fuzz/readers
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
