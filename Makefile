@@ -17,7 +17,7 @@ DIST_STAMP := $(ENVS)/dist/.ready
 ATTACK ?=
 SECONDS ?= 3600
 
-.PHONY: demo test lint bench attack soak peers annif browser docs lowest dist install-check sbom clean
+.PHONY: demo test lint fuzz bench attack soak peers annif browser docs lowest dist install-check sbom clean
 
 # Only what the demo uses, not the developer's tools.
 demo: $(DEMO_STAMP)
@@ -31,6 +31,15 @@ test: lint
 	@$(MAKE) --silent browser || echo "There is no Chromium: tests of the page are skipped"
 	@$(MAKE) --silent annif || echo "Annif could not be installed: its test is skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term
+
+# Damaged models and readers: 10,000 mutations per model and ten minutes per reader, some hours in
+# all. It goes on where it stopped; findings and tables are in fuzz/. MUTATIONS and READER_SECONDS bound it.
+MUTATIONS ?= 10000
+READER_SECONDS ?= 600
+fuzz: $(STAMP)
+	$(PIP) -e '.[fuzz]'
+	PYTHONPATH=tests $(BIN)/python -m hostile.fuzz_models --mutations $(MUTATIONS) --out fuzz/models
+	PYTHONPATH=tests $(BIN)/python -m hostile.fuzz_readers --seconds $(READER_SECONDS) --out fuzz/readers
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -143,4 +152,4 @@ $(DIST_STAMP): constraints-dist.txt
 	touch $(DIST_STAMP)
 
 clean:
-	rm -rf .venv demo build dist site .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*
+	rm -rf .venv demo fuzz build dist site .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*

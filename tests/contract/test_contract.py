@@ -12,8 +12,15 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 from sklearn.base import clone
 
+from labelspace._core.schema import Array, Elsewhere, check_arrays
 from labelspace.components.training_data import Shape
-from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
+from labelspace.errors import (
+    InputError,
+    ModelFormatError,
+    NotFittedError,
+    ParameterError,
+    UnsupportedError,
+)
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.registry import method_class, method_names, register
 from labelspace.model import store
@@ -71,6 +78,27 @@ def test_the_error_names_a_parameter_out_of_range(method, data):
 def test_the_error_names_an_unknown_parameter(method):
     with pytest.raises(ParameterError, match=r"sed.*seed"):
         method.create(sed=1)
+
+
+def test_every_array_of_the_state_is_declared_and_checked(method, data):
+    method.fit(*data)
+    arrays = method.expanded(method.state())
+    sizes = {"features": method.n_features_in_, "labels": method.n_labels_}
+    schema = method.schema(arrays)
+    check_arrays(schema, arrays, **sizes)
+    elsewhere = tuple(each.prefix for each in schema if isinstance(each, Elsewhere))
+    declared = {each.name: each for each in schema if isinstance(each, Array)}
+    for name, array in arrays.items():
+        if name not in declared:
+            assert name.startswith(elsewhere), name
+            continue
+        others = [array[None], array.astype(np.float16 if array.dtype.kind == "i" else np.int16)]
+        for damaged in others:
+            with pytest.raises(ModelFormatError):
+                check_arrays(schema, {**arrays, name: damaged}, **sizes)
+        if declared[name].required:
+            with pytest.raises(ModelFormatError):
+                check_arrays(schema, {k: a for k, a in arrays.items() if k != name}, **sizes)
 
 
 def test_scores_of_huge_features_are_probabilities(method, data):

@@ -110,7 +110,8 @@ class RayTraining:
                 if progress is not None and batches[1]:
                     progress(*batches)
                 if done:
-                    return self.engine.fetched(ray, run)
+                    result: Result = self.engine.fetched(ray, run)
+                    return result
         finally:
             with suppress(Exception):
                 ray.cancel(run, force=True)  # and with it what belongs to it, the workers too

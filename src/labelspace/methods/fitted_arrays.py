@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labelspace._core.json_text import checked_json
+
 if TYPE_CHECKING:
     from labelspace.methods.base import Method
 
@@ -25,7 +27,7 @@ def method_of(cls: type[Method], arrays: Mapping[str, np.ndarray], **sizes: int)
     The sizes are `n_features` and `n_labels`.
     """
     state = dict(arrays)
-    document = json.loads(bytes(state.pop("document")))
+    document = checked_json(state.pop("document"))
     fitted = cls.restored(document, state, **sizes)
     if document["history"] is not None:
         fitted.history_ = document["history"]

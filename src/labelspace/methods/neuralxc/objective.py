@@ -87,13 +87,13 @@ class BatchObjective(Callback):
             return missed.square().sum(1).sum() / len(missed)
         alpha, beta, decoder = self.params.alpha, self.params.beta, network.outputs.decoder
         vectors = decoder.table.rows(candidates.labels)
-        rows = torch.from_numpy(rows_of(Y))
+        positives = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
         weights = torch.from_numpy(1.0 / candidates.inclusion)
         loss = torch.zeros(())
         if not self.pretraining:
             logits = decoder.activations(network.regress(codes)) @ vectors.T
-            entropy = binary_loss(logits, rows, columns, negative_weights=weights)
+            entropy = binary_loss(logits, positives, columns, negative_weights=weights)
             loss = loss + self.per_label * entropy
         if self.frozen():
             return loss
@@ -102,7 +102,7 @@ class BatchObjective(Callback):
         if beta > 0:
             label_codes = network.encode_labels(self._labels(Y))
             found = sigmoid_of(decoder.activations(label_codes) @ vectors.T)
-            missed = label_reconstruction(found, rows, columns, weights)
+            missed = label_reconstruction(found, positives, columns, weights)
             loss = loss + self.per_label * beta * missed
         return loss
 

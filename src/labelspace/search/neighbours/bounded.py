@@ -122,12 +122,11 @@ class BoundedNeighbours:
     def restore(
         cls,
         arrays: Mapping[str, np.ndarray],
-        shape: tuple[int, int],
         max_postings: int,
         candidates: int = CANDIDATES,
     ) -> Self:
-        """Return the index whose `state` the arrays are; shape: features and examples."""
-        return cls(unpack_csr("postings", arrays, shape), max_postings, candidates)
+        """Return the index whose `state` the arrays are: a matrix of features by examples."""
+        return cls(unpack_csr("postings", arrays), max_postings, candidates)
 
 
 def _by_size(X: csr_matrix) -> csr_matrix:
