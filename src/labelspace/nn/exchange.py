@@ -65,7 +65,7 @@ class Exchange:
 
     def own(self, rows: Rows) -> Rows:
         """Return this worker's part of the rows."""
-        return rows if self.size == 1 else cast(Rows, rows[self.part(rows.shape[0])])
+        return rows if self.size == 1 else rows[self.part(rows.shape[0])]
 
     def counted(self, n: int) -> int:
         """Return how many of n rows count as this worker's: 0 if there are too few."""
@@ -183,7 +183,7 @@ class GroupExchange(Exchange):
         if not small:
             return
         flat = self.summed(torch.cat([gradient.reshape(-1) for gradient in small]))
-        parts = flat.split([gradient.numel() for gradient in small])
+        parts = torch.split(flat, [gradient.numel() for gradient in small])  # type: ignore[no-untyped-call]
         for gradient, part in zip(small, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
