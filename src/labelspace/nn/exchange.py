@@ -183,7 +183,7 @@ class GroupExchange(Exchange):
         if not small:
             return
         flat = self.summed(torch.cat([gradient.reshape(-1) for gradient in small]))
-        parts = torch.split(flat, [gradient.numel() for gradient in small])  # type: ignore[no-untyped-call]
+        parts = torch.split(flat, [gradient.numel() for gradient in small])
         for gradient, part in zip(small, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
