@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from labelspace.engine.ray_nodes import node_cores, threads_for, use_cores
 from labelspace.engine.tasks import WorkerLostError, begin_worker, run_task
@@ -110,8 +110,7 @@ class RayTraining:
                 if progress is not None and batches[1]:
                     progress(*batches)
                 if done:
-                    result: Result = self.engine.fetched(ray, run)
-                    return result
+                    return cast(Result, self.engine.fetched(ray, run))
         finally:
             with suppress(Exception):
                 ray.cancel(run, force=True)  # and with it what belongs to it, the workers too

@@ -51,7 +51,7 @@ def fit_in_group(method: Method, group: TrainingGroup, data: TrainingData) -> No
         _remove_if_empty(storage)
     sizes = {"n_features": data.X.shape[1], "n_labels": data.Y.shape[1]}
     fitted = method_of(type(method), arrays, **sizes)
-    method.__dict__.update({name: value for name, value in vars(fitted).items() if name[-1] == "_"})
+    method.__dict__.update({name: own for name, own in vars(fitted).items() if name[-1] == "_"})
     method.held_out_ = held_out
 
 

@@ -69,7 +69,7 @@ class BatchObjective(Callback):
     def _loss(
         self,
         network: Network,
-        rows: np.ndarray,
+        batch_rows: np.ndarray,
         X: csr_matrix,
         Y: csr_matrix,
         candidates: Candidates,
@@ -78,10 +78,11 @@ class BatchObjective(Callback):
     ) -> torch.Tensor:
         """Return the loss of one network: (1), or the part of it that the stage trains.
 
-        `rows` is the whole batch; X and Y have this worker's part of it.
+        `batch_rows` is the whole batch; X and Y have this worker's part of it.
         """
-        own = exchange.current().part(len(rows))
-        codes = network.inputs.encoder(own_features(self.X, rows, own, self.params.keep, rng))
+        own = exchange.current().part(len(batch_rows))
+        kept = own_features(self.X, batch_rows, own, self.params.keep, rng)
+        codes = network.inputs.encoder(kept)
         if self.frozen() and self.params.after_pretraining == "codes":
             missed = network.regress(codes) - network.encode_labels(self._labels(Y)).detach()
             return missed.square().sum(1).sum() / len(missed)
