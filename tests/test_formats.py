@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -14,10 +13,11 @@ from scipy.sparse import csr_matrix
 
 import labelspace as ls
 from labelspace.methods.fusion.float16 import as_float32
-from labelspace.methods.registry import method_class, method_names
+from labelspace.methods.registry import HOMES, method_class
 from labelspace.model.store import load
 from support.named import named
 from support.planted import planted
+from support.small import SMALL
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "formats.md"
 CODE = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
@@ -174,18 +174,9 @@ FURTHER = [
 ]
 
 
-def small():
-    """Return the parameters of the contract tests."""
-    place = Path(__file__).parent / "contract" / "test_contract.py"
-    spec = importlib.util.spec_from_file_location("contract_of_methods", place)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.SMALL
-
-
-@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("name", sorted(HOMES))
 def test_every_array_of_a_method_is_in_its_table(name):
-    settings = small().get(name, {})
+    settings = SMALL.get(name, {})
     X, Y = planted()
     for further in [{}, *(more for method, more in FURTHER if method == name)]:
         method = method_class(name)(**{**settings, **further})

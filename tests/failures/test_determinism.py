@@ -6,14 +6,14 @@ larger layers, and the contract tests resume.
 
 from __future__ import annotations
 
-from labelspace.methods.registry import method_names
+from labelspace.methods.registry import HOMES
 from support.bits import in_own_process
 
 CHANGE_WITH_THREADS = {"seq2seq", "glas", "neuralxc", "treespace"}  # with narrow layers
 
 
 def test_processes_and_threads_give_the_same_bits():
-    methods = method_names()
+    methods = sorted(HOMES)
     alone = in_own_process(1, methods, hash_seed=1, size="small")
     two = in_own_process(2, methods, hash_seed=2, size="small")
     same = {name for name in methods if two[name] == alone[name]}

@@ -229,11 +229,14 @@ TARGETS: dict[str, tuple[Target, list[bytes]]] = {
 
 def run(name: str, folder: Path, content: bytes) -> None:
     """Give one input to a target; errors of labelspace are what it may raise."""
+    before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         TARGETS[name][0](folder, content)
     except LabelspaceError as error:
         _check_sentence(error, 3000)
+    finally:
+        logging.disable(before)
 
 
 def mutated(seeds: list[bytes], numbers: range) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.arrays import all_finite
 from labelspace.errors import LabelspaceError
 from labelspace.methods.registry import method_class
 from support.planted import planted
@@ -99,7 +98,7 @@ def wrong_with(name: str, X: Any, Y: Any, params: Mapping[str, Any] | None = Non
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of an overflow on the way
             model.fit(X, Y)
-            infinite = [key for key, array in model.state().items() if not all_finite(array)]
+            infinite = [key for key, array in model.state().items() if not np.isfinite(array).all()]
             if infinite:
                 return f"{infinite[0]} is not finite"
             for row in (X, csr_matrix((2, X.shape[1])), 1e30 * np.ones((2, X.shape[1]))):

@@ -152,7 +152,7 @@ def test_a_run_stopped_in_its_second_learner_resumes_to_the_same_bits(data, tmp_
 def test_a_row_that_is_its_own_partner_has_similarity_0():
     Y = csr_matrix(np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]], np.float32))
     objective = BatchObjective(resolved(Hyperbolic(**SMALL), Y, Y), None, Y, Y)
-    shared = objective._similarities(np.arange(3), np.array([1, 0, 2])).numpy()
+    shared = objective._similarities(np.arange(3), np.array([1, 0, 2]), np.arange(3)).numpy()
     assert shared[0, 0] == pytest.approx(2 / np.sqrt(6))
     assert shared[2, 2] == 0.0
 
