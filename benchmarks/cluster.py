@@ -4,7 +4,8 @@
 
 Commands run one after another, each as a process of its own, so that the start of Ray is included;
 it is also measured alone. "one worker" gives both engines one core and the defaults of `train`;
-"ensemble of 4" compares one core with Ray on all of them. Recovery is how much longer tasks of half
+"ensemble of 4" compares one core with Ray on all of them, "two workers" one core with two workers
+that share the batches of one network. Recovery is how much longer tasks of half
 a second take if one of three nodes on this machine is killed during them. Writes
 benchmarks/results/cluster.json and cluster.md.
 """
@@ -110,32 +111,61 @@ def recovery() -> Row:
     }
 
 
+def overhead(given: argparse.Namespace, model: Path, start: float) -> list[Row]:
+    """Measure a training on one core."""
+    train = ("train", given.train, "--out", model, "--restart")
+    one = [command(*train, "--engine", engine, **ONE_CORE) for engine in ("local", "ray")]
+    return [pair(f"train on {name_of(given)}, one worker", *one, start)]
+
+
+def ensemble(given: argparse.Namespace, model: Path, start: float) -> list[Row]:
+    """Measure four copies of all members, one after another and by workers."""
+    four = ("train", given.train, "--out", model, "--restart", "--set", "ensemble=4")
+    after, ray = command(*four, **ONE_CORE), command(*four, "--engine", "ray")
+    return [pair(f"ensemble of 4 on {name_of(given)}", after, ray, start)]
+
+
+def prediction(given: argparse.Namespace, model: Path, start: float) -> list[Row]:
+    """Measure the prediction of all test examples on all cores."""
+    if not model.exists():
+        command("train", given.train, "--out", model)
+    examples = sum(len(batch) for batch in iter_batches(given.test))
+    predict = ("predict", model, given.test, "--out", model.with_name("tags"), "--engine")
+    both = [command(*predict, engine) for engine in ("local", "ray")]
+    return [pair(f"predict {examples:,} of {name_of(given)}", *both, start, examples)]
+
+
+def workers(given: argparse.Namespace, model: Path, start: float) -> list[Row]:
+    """Measure one network on one core, by the threads of one process, and by two workers."""
+    glas = ("train", given.train, "--out", model, "--restart", "--method", "glas")
+    alone, threads = command(*glas, **ONE_CORE), command(*glas)
+    shared = command(*glas, "--engine", "ray", "--workers", 2)
+    row = pair(f"glas on {name_of(given)}, two workers", alone, shared, start)
+    return [row | {"local, two threads s": round(threads, 1)}]
+
+
+PARTS = {"overhead": overhead, "ensemble": ensemble, "predict": prediction, "workers": workers}
+
+
+def name_of(given: argparse.Namespace) -> str:
+    return str(given.train.resolve().parent.name)
+
+
 def main() -> None:
     """Measure, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("train", type=Path)
     parser.add_argument("test", type=Path)
+    parser.add_argument("--only", choices=[*PARTS, "recovery"], help="Measure this part alone.")
     given = parser.parse_args()
-    name = given.train.resolve().parent.name
     start = seconds_to_start()
     rows: list[Row] = [{"what": "start of Ray", "ray s": round(start, 1)}]
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model"
-        train = ("train", given.train, "--out", model, "--restart")
-        one = [command(*train, "--engine", engine, **ONE_CORE) for engine in ("local", "ray")]
-        rows.append(pair(f"train on {name}, one worker", *one, start))
-        four = (*train, "--set", "ensemble=4")
-        after = command(*four, **ONE_CORE)
-        rows.append(
-            pair(f"ensemble of 4 on {name}", after, command(*four, "--engine", "ray"), start)
-        )
-        examples = sum(len(batch) for batch in iter_batches(given.test))
-        both = [
-            command("predict", model, given.test, "--out", Path(folder) / "t", "--engine", engine)
-            for engine in ("local", "ray")
-        ]
-        rows.append(pair(f"predict {examples:,} of {name}", *both, start, examples))
-    rows.append(recovery())
+        for name, measure in PARTS.items():
+            if given.only in (None, name):
+                rows += measure(given, Path(folder) / "model", start)
+    if given.only in (None, "recovery"):
+        rows.append(recovery())
     keep("cluster", rows, ("what",))
 
 

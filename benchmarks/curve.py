@@ -30,10 +30,10 @@ import numpy as np
 
 from kept import RESULTS, Row, keep, kept, table, write
 from labelspace._core.files import private_folder
+from labelspace._core.scratch import scratch_folder
 from labelspace.comparison.compare import DataFiles, Entrant, machine
 from labelspace.comparison.peers import PEERS, installed
 from labelspace.comparison.runs import run
-from labelspace.comparison.scratch import scratch_folder
 from labelspace.data import read_split
 from labelspace.errors import LabelspaceError
 

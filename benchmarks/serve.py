@@ -1,17 +1,19 @@
 """Load on `labelspace serve` over loopback: requests per second, latency and memory.
 
     python benchmarks/serve.py MODEL TEXTS [--connections 1,8,64] [--seconds 10] [--requests N]
-        [--workers N] [--kills N] [--annif URL]
+        [--memory N] [--workers N] [--kills N] [--annif NAME=URL]...
 
 TEXTS is a file that the model can read; its texts are sent one per request, k=5. Every number of
 connections is measured with batching and without (`--batch 1`), each for so many seconds, or until
 so many requests are answered. `in process` is one `Tagger.tag` after another. `cpu ms` is processor
 time of the server per request, which other processes do not change as much. `MB` is the
-proportional set size (PSS) of all processes of the server before and after the load. `--annif` is
-the address of an Annif project's `suggest` that is measured beside it, such as
-http://127.0.0.1:5000/v1/projects/omikuji/suggest. `--kills N` kills a learning server N times at
-random moments instead, and checks that no accepted example is lost or applied twice. Writes
-benchmarks/results/serve.json and .md.
+proportional set size (PSS) of all processes of the server before and after the load. `--memory N`
+sends N further requests, with batching, over the largest number of connections, and measures the
+memory after every tenth of them. `--annif` is
+the address of an Annif project's `suggest` that is measured beside it, and its name in the results,
+such as Annif=http://127.0.0.1:5000/v1/projects/omikuji/suggest. `--kills N` kills a learning server
+N times at random moments instead, and checks that no accepted example is lost or applied twice.
+Writes benchmarks/results/serve.json and .md.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from labelspace.serve.learning import journal_of
 
 TEXTS = 2000  # that are sent in turn
 WARM_UP = 50  # requests before the clock starts
+_PARTS = 10  # of the requests of `--memory`
 
 
 @contextmanager
@@ -179,17 +182,39 @@ def measure(given: argparse.Namespace, texts: list[str]) -> list[dict[str, Any]]
                 )
                 figures["cpu ms"] = 1e3 * (cpu(process) - spent) / max(1, figures["requests"])
                 after = {"MB before": before, "MB after": memory(process)}
-                rows.append({"server": name, "connections": connections, **figures, **after})
+                several = f", {given.workers} processes" if given.workers > 1 else ""
+                shown = {"server": name + several, "connections": connections}
+                rows.append({**shown, **figures, **after})
                 print(rows[-1], flush=True)
-    if given.annif:
-        requests = suggest_requests(given.annif, texts)
+            if given.memory and not options:
+                rows.append(measure_memory(given, address, process, requests))
+                print(rows[-1], flush=True)
+    for name, address in given.annif:
+        requests = suggest_requests(address, texts)
         for connections in given.connections:
             figures = asyncio.run(
-                load(given.annif, requests, connections, given.seconds, given.requests)
+                load(address, requests, connections, given.seconds, given.requests)
             )
-            rows.append({"server": "Annif", "connections": connections, **figures})
+            rows.append({"server": name, "connections": connections, **figures})
             print(rows[-1], flush=True)
     return rows
+
+
+def measure_memory(
+    given: argparse.Namespace, address: str, process: subprocess.Popen[str], requests: list[bytes]
+) -> dict[str, Any]:
+    """Send many requests; return the memory before, after and between them."""
+    connections = max(given.connections)
+    found, answered, failed = [memory(process)], 0, 0
+    for _ in range(_PARTS):
+        figures = asyncio.run(
+            load(address, requests, connections, float("inf"), given.memory // _PARTS)
+        )
+        answered, failed = answered + figures["requests"], failed + figures["failed"]
+        found.append(memory(process))
+    shown = {"MB before": found[0], "MB after": found[-1], "MB at most": max(found)}
+    figures = {"requests": answered, "failed": failed, **shown}
+    return {"server": "batching, memory", "connections": connections, **figures}
 
 
 def kill(model: Path, texts: list[str], times: int) -> dict[str, int]:
@@ -270,9 +295,12 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--requests", type=int)
+    parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--annif")
+    parser.add_argument(
+        "--annif", action="append", default=[], type=lambda text: text.partition("=")[::2]
+    )
     given = parser.parse_args()
     batch = next(iter(ls.load(given.model).iter_batches(given.texts, batch_size=TEXTS)))
     texts = list(batch.texts or ())

@@ -25,6 +25,7 @@ MOVED = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
 }
 
 # Second part of a module's name -> page of the reference.

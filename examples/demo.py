@@ -37,8 +37,11 @@ def main() -> None:
         *("--methods", "most-common,knn,fusion", "--html", str(DEMO / "report.html")),
     )
     print(f"""
-Done. Open {DEMO / "report.html"} in a browser. What to try next:
-  labelspace serve --demo --open                 tag texts on a page, served from {model}
+Done. To open the page on which texts are tagged, at http://127.0.0.1:8000 (Ctrl-C stops it):
+
+  .venv/bin/labelspace serve --demo --open
+
+The comparison is in {DEMO / "report.html"}. What else to try:
   labelspace train YOUR.jsonl --out model/       lines of {{"text": ..., "labels": [...]}}
   labelspace compare --train A --test B --methods fusion --peers omikuji,napkinxc
   labelspace methods fusion                      the parameters of a method

@@ -13,7 +13,8 @@ import typer
 from labelspace.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ABOUT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+TEXTS = [*ABOUT, *sorted((ROOT / "docs").rglob("*.md"))]
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^(?:    |\$ |)(?:.*\| )?(labelspace [a-z].*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -125,6 +125,8 @@ def test_json_everywhere(shop, model, command):
         (("--set", "neighbours"), "expected NAME=VALUE"),
         (("--method", "knn", "--set", "power=99"), "from 0 to 16"),
         (("--features", "tfdf"), "tfdf"),
+        (("--method", "knn", "--workers", "2"), "knn does not train in batches"),
+        (("--method", "glas", "--workers", "2"), "only the engine ray has workers"),
         (("--frobnicate",), "--frobnicate"),
     ],
 )

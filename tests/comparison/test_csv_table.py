@@ -48,7 +48,7 @@ def test_what_a_system_lacks_is_empty():
         "levels": {"L0": {"examples": 7, "recall": None}},
     }
     one, failed, other = rows_of(report)
-    assert (failed["name"], failed["runs"], failed["error"]) == ('x, "y"', "0", "no memory\n!")
+    assert (failed["name"], failed["runs"], failed["error"]) == ('x, "y"', "0", "no memory\\n!")
     assert failed["P@1"] == failed["by_level.levels.L0.examples"] == ""
     assert other["ECE"] == ""
     assert one["by_level.levels.L0.examples"] == "7"

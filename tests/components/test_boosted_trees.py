@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from labelspace._core.schema import check_arrays
 from labelspace.components.boosted_trees import BoostedTrees
 from labelspace.errors import ModelFormatError
 
@@ -24,7 +25,7 @@ def test_the_trees_are_those_of_scikit_learn():
     ).fit(features, hits)  # fmt: skip
     expected = model.decision_function(features)
     np.testing.assert_allclose(trees.log_odds(features), expected, atol=1e-12)
-    loaded = BoostedTrees.restore(trees.state(), 3)
+    loaded = BoostedTrees.restore(trees.state())
     assert np.array_equal(loaded.log_odds(features), trees.log_odds(features))
 
 
@@ -33,7 +34,7 @@ def test_without_both_kinds_there_is_no_tree(hits):
     trees = BoostedTrees.fit(np.zeros((len(hits), 2)), hits, trees=3, leaves=4, rate=0.1)
     assert len(trees.feature) == 0
     assert np.sign(trees.log_odds(np.zeros((1, 2)))[0]) == np.sign(hits.sum() - len(hits) / 2)
-    BoostedTrees.restore(trees.state(), 2)
+    check_arrays(BoostedTrees.schema("", 2), trees.state())
 
 
 @pytest.mark.parametrize(
@@ -45,4 +46,4 @@ def test_damaged_trees_are_refused(name, value):
     broken = arrays[name].copy()
     broken[0] = value
     with pytest.raises(ModelFormatError):
-        BoostedTrees.restore({**arrays, name: broken}, 3)
+        check_arrays(BoostedTrees.schema("", 3), {**arrays, name: broken})

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.sparse import csr_matrix
 
 from labelspace.components.calibration import Calibration, fit_platt, log_odds
-from labelspace.errors import ModelFormatError
 
 
 def test_it_finds_the_line_behind_the_hits():
@@ -71,9 +69,6 @@ def test_probabilities_are_the_sigmoid_of_the_line():
     assert not found[~given].any()
 
 
-def test_it_comes_back_from_its_state_and_a_damaged_one_is_refused():
+def test_it_comes_back_from_its_state():
     found = Calibration(1.3, 0.4, 1e-4)
     assert Calibration.restore(found.state(), 1e-4) == found
-    for damaged in (np.array([1.0]), np.ones((2, 2)), np.array([1, 0])):
-        with pytest.raises(ModelFormatError, match="calibration"):
-            Calibration.restore(damaged)

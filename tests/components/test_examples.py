@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from labelspace._core.schema import check_arrays
 from labelspace._core.sparse import unit_rows
 from labelspace.components.examples import (
     Examples,
     due_for_fit,
-    restored_counts,
+    examples_schema,
 )
 from labelspace.errors import ModelFormatError
 from support.planted import planted
@@ -21,11 +22,11 @@ def test_examples_are_restored_as_they_were_kept():
     assert np.abs((kept.X - unit_rows(X)).data).max(initial=0.0) < 1e-3
     np.testing.assert_array_equal(kept.Y[30:].toarray(), Y[30:].toarray())
     np.testing.assert_array_equal(kept.Y[:30, :9].toarray(), Y[:30, :9].toarray())
-    again = Examples.restore(kept.state(), *map(int, (X.shape[1], Y.shape[1])))
+    again = Examples.restore(kept.state())
     assert (again.X != kept.X).nnz == 0
     assert (again.Y != kept.Y).nnz == 0
     assert kept.state()["examples.X.data"].dtype == np.float16
-    assert Examples.restore({}, 3, 2) is None
+    assert Examples.restore({}) is None
 
 
 def test_examples_of_an_index_are_those_by_row():
@@ -43,10 +44,9 @@ def test_damaged_examples_are_refused():
     X, Y = planted(20)
     arrays = Examples.of(X, Y).state()
     arrays["examples.X.indices"] = arrays["examples.X.indices"] + X.shape[1]
-    with pytest.raises(ModelFormatError):
-        Examples.restore(arrays, X.shape[1], Y.shape[1])
-    with pytest.raises(ModelFormatError, match="counts"):
-        restored_counts({"fitted_counts": np.array([1, -1])}, 2)
+    sizes = {"features": X.shape[1], "labels": Y.shape[1]}
+    with pytest.raises(ModelFormatError, match=r"examples\.X\.indices"):
+        check_arrays(examples_schema(arrays), arrays, **sizes)
 
 
 def test_a_label_is_due_when_it_has_grown_by_a_quarter():

@@ -79,12 +79,12 @@ def test_matches_are_learned_kept_and_asked_for():
     possible = np.minimum((candidate * Y_new.toarray()).sum(axis=1), 2).sum()
     hits = np.take_along_axis(Y_new.toarray(), best.labels, axis=1).sum()
     assert hits > 0.9 * possible  # the member's own scores tell nothing
-    restored = BoostedCombiner.restore(combiner.state(), 1, len(WORDS))
+    restored = BoostedCombiner.restore(combiner.state())
     np.testing.assert_array_equal(restored.rank([listed], 2, new).scores, best.scores)
     with pytest.raises(ValueError, match="matches of all labels"):
         restored.rank([listed], 2)
     older = BoostedCombiner.fit([ranking], Y, Y)  # trees of models of earlier versions
-    restored = BoostedCombiner.restore(older.state(), 1, len(WORDS))
+    restored = BoostedCombiner.restore(older.state())
     np.testing.assert_array_equal(
         restored.rank([listed], 2, new).scores, older.rank([listed], 2).scores
     )

@@ -192,8 +192,8 @@ def test_without_neighbours_the_blend_is_the_scores_alone(voters):
     assert scores[0, 3] == 0
 
 
-def test_parameters_that_are_not_five_numbers_are_refused():
+def test_a_share_out_of_range_is_refused():
     assert BlendParameters.restore(np.array([1.0, 0, 0.3, 1, 0])).neighbour_share == 0.3
-    for damaged in (np.ones(4), np.ones((5, 1))):
-        with pytest.raises(ModelFormatError, match="five numbers"):
-            BlendParameters.restore(damaged)
+    for share in (-0.1, 1.1, 1e30):
+        with pytest.raises(ModelFormatError, match="share of the votes"):
+            BlendParameters.restore(np.array([1.0, 0, share, 1, 0]))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from labelspace.components.boosted_stacking import BoostedCombiner
+from labelspace._core.schema import check_arrays
+from labelspace.components.boosted_stacking import BoostedCombiner, with_all_weights
 from labelspace.components.stacking import Combiner, certainty
 from labelspace.components.tail_objective import choose_tail_offset
 from labelspace.errors import ModelFormatError
@@ -103,13 +104,15 @@ def test_a_stored_combination_ranks_alike_and_damage_is_refused(kind):
     fitted = kind.fit(members, Y, Y, tail=True)
     choose_tail_offset(fitted, "psp", members, Y, Y)
     arrays = fitted.state()
-    again = kind.restore(arrays, 2, Y.shape[1])
+    again = kind.restore(arrays)
     best, found = fitted.rank(members, 5), again.rank(members, 5)
     np.testing.assert_array_equal(found.labels, best.labels)
     np.testing.assert_array_equal(found.scores, best.scores)
     for name in ("combiner.numbers", "combiner.weights"):
-        with pytest.raises(ModelFormatError):
-            kind.restore({**arrays, name: arrays[name][:-1]}, 2, Y.shape[1])
+        damaged = {**arrays, name: arrays[name][:-1]}
+        with pytest.raises(ModelFormatError, match=name):
+            check_arrays(kind.schema(arrays, 2), damaged, labels=Y.shape[1])
+    check_arrays(kind.schema(arrays, 2), arrays, labels=Y.shape[1])
 
 
 def test_a_boosted_combination_of_an_earlier_version_ranks_by_its_trees():
@@ -117,6 +120,6 @@ def test_a_boosted_combination_of_an_earlier_version_ranks_by_its_trees():
     fitted = BoostedCombiner.fit(members, Y, Y)
     arrays = fitted.state()
     del arrays["combiner.weights"]
-    found = BoostedCombiner.restore(arrays, 2, Y.shape[1]).rank(members, 5)
+    found = BoostedCombiner.restore(with_all_weights(arrays, 2)).rank(members, 5)
     alone = replace(fitted, weights=0 * fitted.weights).rank(members, 5)
     np.testing.assert_array_equal(found.labels, alone.labels)

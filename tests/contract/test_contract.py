@@ -12,32 +12,25 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 from sklearn.base import clone
 
+from labelspace._core.schema import Array, Elsewhere, check_arrays
 from labelspace.components.training_data import Shape
-from labelspace.errors import InputError, NotFittedError, ParameterError, UnsupportedError
+from labelspace.errors import (
+    InputError,
+    ModelFormatError,
+    NotFittedError,
+    ParameterError,
+    UnsupportedError,
+)
 from labelspace.features.pipeline import FeaturePipeline
 from labelspace.methods.registry import method_class, method_names, register
 from labelspace.model import store
 from labelspace.model.tagger import Tagger
 from labelspace.runs.callbacks import Callback, Checkpoint
 from support.planted import planted
+from support.small import SMALL
 from support.toy import Toy
 
 register(Toy)
-
-# Parameters that keep training short; the contract is the same for all parameters.
-SMALL: dict[str, dict[str, object]] = {
-    "dual-encoder": {"dim": 16, "epochs": 3, "batch_size": 32},
-    "dxml": {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32, "ensemble": 1},
-    "fusion": {"members": "knn,linear", "validation": 0.3},
-    "glas": {"dim": 16, "epochs": 3, "batch_size": 32, "n_negatives": 4},
-    "hierarchicalxc": {"fanout": 2, "leaf_size": 3, "keep_examples": True},
-    "hyperbolic": {"dim": 8, "epochs": 3, "batch_size": 32, "neighbours": 5, "ensemble": 2},
-    "knn": {"neighbours": 5},
-    "linear": {"keep_examples": True},
-    "neuralxc": {"input_layers": (16,), "output_layers": (16,), "epochs": 3, "ensemble": 2},
-    "seq2seq": {"width": 16, "layers": 1, "heads": 2, "epochs": 3, "batch_size": 32, "beams": 4},
-    "treespace": {"dim": 16, "top_dim": 8, "width": 16, "epochs": 3, "batch_size": 32},
-}
 
 
 @pytest.fixture(params=method_names())
@@ -85,6 +78,27 @@ def test_the_error_names_a_parameter_out_of_range(method, data):
 def test_the_error_names_an_unknown_parameter(method):
     with pytest.raises(ParameterError, match=r"sed.*seed"):
         method.create(sed=1)
+
+
+def test_every_array_of_the_state_is_declared_and_checked(method, data):
+    method.fit(*data)
+    arrays = method.expanded(method.state())
+    sizes = {"features": method.n_features_in_, "labels": method.n_labels_}
+    schema = method.schema(arrays)
+    check_arrays(schema, arrays, **sizes)
+    elsewhere = tuple(each.prefix for each in schema if isinstance(each, Elsewhere))
+    declared = {each.name: each for each in schema if isinstance(each, Array)}
+    for name, array in arrays.items():
+        if name not in declared:
+            assert name.startswith(elsewhere), name
+            continue
+        others = [array[None], array.astype(np.float16 if array.dtype.kind == "i" else np.int16)]
+        for damaged in others:
+            with pytest.raises(ModelFormatError):
+                check_arrays(schema, {**arrays, name: damaged}, **sizes)
+        if declared[name].required:
+            with pytest.raises(ModelFormatError):
+                check_arrays(schema, {k: a for k, a in arrays.items() if k != name}, **sizes)
 
 
 def test_scores_of_huge_features_are_probabilities(method, data):

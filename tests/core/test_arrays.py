@@ -10,7 +10,6 @@ import pytest
 import safetensors.numpy
 
 from labelspace._core.arrays import (
-    all_finite,
     joined_parts,
     prefixed,
     read_arrays,
@@ -104,18 +103,6 @@ def test_arrays_at_odd_places_are_aligned(tmp_path):
     arrays, _ = read_arrays(tmp_path / "x")
     assert arrays["b"].flags.aligned
     assert arrays["b"].tolist() == [2, 3]
-
-
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_seen(dtype, value):
-    array = np.zeros((3, 5), dtype)
-    assert all_finite(array)
-    array[0, 0] = np.finfo(dtype).max
-    assert all_finite(array)
-    array[-1, -1] = value
-    assert not all_finite(array)
-    assert all_finite(np.arange(3))
 
 
 def test_a_file_is_readable_by_whom_the_umask_allows(tmp_path):

@@ -31,6 +31,22 @@ def test_every_row_is_visited_once(n):
     assert (visits == 1).all()
 
 
+@pytest.mark.parametrize(
+    ("n", "n_cores", "blocks"),
+    [
+        (64, 1, [(0, 64)]),
+        (64, 4, [(0, 16), (16, 32), (32, 48), (48, 64)]),
+        (10, 4, [(0, 8), (8, 10)]),  # no smaller ones than `least`
+        (200, 2, [(0, 64), (64, 128), (128, 192), (192, 200)]),  # no larger ones than `block`
+    ],
+)
+def test_few_rows_are_shared_out_among_cores(monkeypatch, n, n_cores, blocks):
+    monkeypatch.setattr(parallel, "cores", lambda: n_cores)
+    found = []
+    parallel_blocks(n, lambda start, stop: found.append((start, stop)), block=64, least=8)
+    assert sorted(found) == blocks
+
+
 def test_an_error_in_a_block_is_raised():
     with pytest.raises(ZeroDivisionError):
         parallel_blocks(1000, lambda start, _: 1 // (start - 512))

@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix, vstack
 import labelspace as ls
 from labelspace.errors import InputError, ModelFormatError
 from labelspace.methods.labeltext import LabelText
+from support.fitted import restored
 from support.named import N_LABELS, N_SEEN, WORDS, named
 
 TEXTS = np.array([[0, 2, 0, 0], [0, 0, 1, 1], [3, 0, 0, 4]], np.float32)
@@ -85,7 +86,7 @@ def test_label_texts_of_another_size_are_refused(texts):
 def test_damaged_lengths_are_refused():
     model = LabelText().fit(X, Y)
     with pytest.raises(ModelFormatError, match="lengths"):
-        model.load_state({**model.state(), "lengths": np.zeros(2)})
+        restored(model, {**model.state(), "lengths": np.zeros(2)})
 
 
 def described(*args, **kwargs):

@@ -41,13 +41,13 @@ def layers(**options):
     ("parameter", "good", "bad"),
     [
         (integer(low=1, high=9), [1, 9], [0, 10, 1.5, "1", True, None]),
-        (integer(none="x"), [None, -5], ["none", "auto"]),
+        (integer(none="x"), [None, -5], ["none", "auto", 10**31]),
         (integer(auto="x"), ["auto", 5], ["none", None]),
-        (number(low=0.0), [0, 0.5, 1e30], [-0.1, math.nan, math.inf, "1", True]),
+        (number(low=0.0), [0, 0.5, 1e30], [-0.1, 1e31, math.nan, math.inf, "1", True]),
         (
             numbers(low=0.0),
             [(1,), [0.5, 0.0]],
-            [(), (-0.1,), (math.nan,), (True,), 0.5, "0.5", None],
+            [(), (-0.1,), (math.nan,), (1e31,), (True,), 0.5, "0.5", None],
         ),
         (flag(), [True, False], [1, "true", None]),
         (choice("a", "b"), ["a"], ["c", None, 1]),

@@ -160,7 +160,6 @@ def put(*path):
     [
         (put(0, "examples_from", "elsewhere"), "examples_from is unknown"),
         (put(0, "source", 3), "source is not a text"),
-        (put(0, "note", "\ud800"), "note is not a text"),
         (put(0, "note", "x" * 5000), "note is not a text"),
         (put(0, "measured", "yesterday"), "measured is not a date"),
         (put(0, "examples", -1), "examples is not a count"),

@@ -159,6 +159,8 @@ def put(name, place, value):
         ("hierarchicalxc", "0.cells", 1, -(2**30)),
         ("dxml", "Y.indices", 0, 2**30),
         ("dxml", "vote", 0, 0.0),
+        ("dxml", "0.encoder.first", (0, 0), 3e38),
+        ("dxml", "Y.indices", slice(None), 0),
         ("hyperbolic", "Y.indices", 0, 2**30),
         ("hyperbolic", "0.points", (0, 0), np.inf),
         ("treespace", "nodes.edges", (0, 1), 10**6),
@@ -166,6 +168,8 @@ def put(name, place, value):
         ("treespace", "nodes.label", -1, 10**6),
         ("treespace", "space", 1, 99),
         ("treespace", "dims", 0, 10**9),
+        ("treespace", "encoder.first", (0, 0), -1e30),
+        ("treespace", "blend", 2, 1e30),
         ("fusion", "combiner.counts", 0, -7),
         ("fusion", "combiner.weights", (0, 0), -np.inf),
         ("fusion", "member.0.Y.indices", 0, 10**6),
@@ -186,6 +190,7 @@ def test_values_that_would_have_loops_read_and_write_anywhere(changed, method, n
         ("knn", {"power": 10**400}),
         ("knn", {"seed": [1]}),
         ("treespace", {"neighbours": -1}),
+        ("treespace", {"neighbours": 0}),  # with examples that vote
         ("fusion", {"shortlist": 0}),
         ("hyperbolic", {"ensemble": 10**9}),
         ("hierarchicalxc", {"ensemble": 10**9}),
@@ -196,6 +201,15 @@ def test_parameters_out_of_range(changed, method, parameters):
     copy = changed(method, header=lambda header: header["resolved"].update(parameters))
     with pytest.raises(ModelFormatError, match="copy"):
         load(copy)
+
+
+def test_more_neighbours_than_examples_are_all_of_them(changed):
+    many = {"neighbours": 10**9}
+    copy = changed("treespace", header=lambda header: header["resolved"].update(many))
+    found = load(copy).tag_many(TEXTS[:5], 3)
+    all_of_them = {"neighbours": len(TEXTS)}
+    other = changed("treespace", header=lambda header: header["resolved"].update(all_of_them))
+    assert found == load(other).tag_many(TEXTS[:5], 3)
 
 
 @pytest.mark.parametrize("part", ["parameters", "resolved"])
@@ -280,6 +294,15 @@ def test_arrays_of_other_types_and_names(changed):
     for change in (dict.clear, rename, retype, flatten):
         with pytest.raises(ModelFormatError, match="copy"):
             load(changed("knn", arrays=change))
+
+
+def test_a_short_list_that_is_missing_is_an_error_and_no_assertion(changed):
+    def without(arrays):
+        for name in [name for name in arrays if name.startswith("shortlist.")]:
+            del arrays[name]
+
+    with pytest.raises(ModelFormatError, match="short list is missing"):
+        load(changed("linear", arrays=without)).tag_many(TEXTS[:5], 3)
 
 
 def test_members_of_a_fusion_are_checked_too(changed):

@@ -209,7 +209,7 @@ def test_errors_of_a_model_name_its_directory_however_short(tmp_path, monkeypatc
     header = json.loads(Path("m/model.json").read_text())
     header["labels"] = 5
     Path("m/model.json").write_text(json.dumps(header))
-    with pytest.raises(ls.LabelspaceError, match=r"^m: Y has a wrong shape: the model is damaged"):
+    with pytest.raises(ls.LabelspaceError, match=r"^m: Y\.shape does not fit: the model is"):
         ls.load("m")
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelspace._core.arrays import read_arrays, write_arrays
+from labelspace._core.schema import check_arrays
 from labelspace.errors import InputError, MissingExtraError, ParameterError, StoreError
 from labelspace.search import exact as exact_module
-from labelspace.search.build import build_index, index_bytes, is_large, restore_index
+from labelspace.search.build import build_index, index_bytes, index_schema, is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex
 
 KINDS = ["exact", "projected", "quantised"]
@@ -207,8 +208,13 @@ def _damage(name, change):
 def test_codes_of_other_vectors_are_refused(data, damage):
     arrays = build_index(data[0], kind="quantised").state()
     damage(arrays)
-    with pytest.raises(StoreError, match="search codes"):
+
+    def restored():
+        check_arrays(index_schema(arrays, "", "dim"), arrays, dim=data[0].shape[1])
         restore_index(data[0], arrays)
+
+    with pytest.raises(StoreError, match=r"search codes|codebook has shape"):
+        restored()
 
 
 def test_a_state_of_no_known_kind_is_refused(data):

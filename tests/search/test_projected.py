@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from labelspace._core.schema import check_arrays
 from labelspace.errors import StoreError
-from labelspace.search.build import build_index, restore_index
+from labelspace.search.build import build_index, index_schema, restore_index
 from labelspace.search.projected import ProjectedIndex, leading_directions
 
 
@@ -83,8 +84,10 @@ def test_state_answers_the_same_and_must_fit(data):
     assert again.kind == "projected"
     assert again.recall == index.recall
     assert np.array_equal(again.search(queries, 5)[0], index.search(queries, 5)[0])
-    with pytest.raises(StoreError, match="do not fit"):
-        restore_index(vectors[:, :-1], index.state())
+    schema = index_schema(index.state(), "", "dim")
+    check_arrays(schema, index.state(), dim=vectors.shape[1])
+    with pytest.raises(StoreError, match="directions has shape"):
+        check_arrays(schema, index.state(), dim=vectors.shape[1] - 1)
 
 
 def test_auto_takes_it_where_it_pays(data, monkeypatch):

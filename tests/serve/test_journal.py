@@ -90,3 +90,28 @@ def test_a_changed_text_is_noticed(path):
     path.write_bytes(path.read_bytes().replace(b"a text", b"b text"))
     with pytest.raises(StoreError, match="damaged"):
         Journal(path)
+
+
+def test_an_example_that_a_full_disk_refused_is_not_in_front_of_later_ones(path):
+    resource = pytest.importorskip("resource", reason="there are no limits here")
+    journal = Journal(path)
+    journal.append(PAIRS[:1])
+    size, (soft, hard) = path.stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            journal.append([("more than is left of the disk", ["c1"])])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.stat().st_size == size
+    assert journal.append([("accepted later", ["c2"])]) == 2
+    assert [entry.text for entry in Journal(path).after(0, 10)] == ["a text", "accepted later"]
+
+
+def test_what_could_not_be_removed_is_removed_before_the_next_example(path):
+    journal = Journal(path)
+    journal.append(PAIRS[:1])
+    with path.open("ab") as file:  # as of a disk that also failed when it was to be shortened
+        file.write(b'{"sequence": 2, "te')
+    assert journal.append([("accepted later", ["c2"])]) == 2
+    assert [entry.text for entry in Journal(path).after(0, 10)] == ["a text", "accepted later"]

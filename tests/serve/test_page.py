@@ -91,8 +91,11 @@ def type_text(page, text):
 def test_labels_appear_and_are_explained_in_the_text(page, server):
     type_text(page, TEXT)
     expected = ask(server, text=TEXT, k=10)[0]
-    shown = page.locator("#found .title").all_inner_texts()
-    assert shown == [label["name"] for label in expected]
+    # A name that is a path is shown as its last level, with those above it below.
+    levels = [label["name"].split(" > ") for label in expected]
+    assert page.locator("#found .title").all_inner_texts() == [each[-1] for each in levels]
+    above = [" › ".join(each[:-1]) for each in levels if len(each) > 1]
+    assert page.locator("#found .path").all_inner_texts() == above
     page.click("#found .name >> nth=0")
     page.wait_for_selector(".why .words li")
     marks = {word.lower() for word in page.locator("#marks mark").all_inner_texts()}
@@ -105,6 +108,7 @@ def test_labels_appear_and_are_explained_in_the_text(page, server):
     # Sliders choose among the labels without another request.
     page.locator("#threshold").fill("1")
     expect(page.locator("#found li")).to_have_count(0)
+    expect(page.locator("#marks mark")).to_have_count(0)  # they explain a label that is not shown
     assert "No label has a score of 1.00" in page.inner_text("#status")
     page.locator("#threshold").fill("0")
     page.locator("#k").fill("2")
@@ -112,6 +116,7 @@ def test_labels_appear_and_are_explained_in_the_text(page, server):
     # A label that is accepted becomes an example.
     page.click("#found .yes >> nth=0")
     page.click("#keep")
+    assert "Kept" in page.inner_text("#status")
     with page.expect_download() as download:
         page.click("#export")
     example = json.loads(download.value.path().read_text(encoding="utf-8"))
@@ -160,7 +165,7 @@ def test_two_models_side_by_side_and_a_server_error(page):
     ))  # fmt: skip
     page.fill("#text", "another text")
     expect(page.locator("#status")).to_have_text(
-        "too many requests. The labels below are those of the last answer."
+        "Too many requests. The labels below are those of the last answer."
     )
 
 

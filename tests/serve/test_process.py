@@ -235,3 +235,21 @@ def test_readiness_ends_with_the_stop(path):
         answer = server.get("/health/ready")
         assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
         assert server.get("/health/live").status_code == 200
+
+
+def test_workers_end_with_a_server_that_is_killed_and_the_next_removes_its_folder(
+    path, tmp_path, monkeypatch
+):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with real_server(path, "--workers", "2") as (_, process):
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait(30)
+        _, alive = psutil.wait_procs(started, timeout=30)
+    assert alive == []
+    (left,) = temporary.glob("labelspace-metrics-*")
+    with real_server(path, "--workers", "2"):
+        assert not left.exists()
+    assert list(temporary.glob("labelspace-*")) == []

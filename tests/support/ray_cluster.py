@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from unittest import mock
+
+import psutil
 
 TESTS = str(Path(__file__).parents[1])  # workers import tasks from there
 OBJECT_STORE = 128 << 20  # bytes per node
@@ -31,6 +34,16 @@ def kill_when_used(cluster, node, folder):
     while time.monotonic() < deadline and not list(folder.glob(f"{node.node_id} *")):
         time.sleep(0.02)
     cluster.remove_node(node, allow_graceful=False)  # SIGKILL
+
+
+def kill_one(title):
+    """Kill one of the cluster's processes of this title; return its id, or None without one."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            if title in " ".join(process.cmdline()):
+                os.kill(process.pid, signal.SIGKILL)
+                return process.pid
+    return None
 
 
 @contextmanager

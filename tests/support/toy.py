@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from labelspace._core.schema import floats
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import split_rows
 from labelspace.methods.base import Method
@@ -66,6 +67,12 @@ class Toy(Method):
 
     def state(self):
         return {"weight": self.weight_, "bias": self.bias_}
+
+    def schema(self, arrays):  # noqa: ARG002
+        return [
+            floats("weight", "features", "labels", types="f4 f8"),
+            floats("bias", "labels", types="f4 f8"),
+        ]
 
     def load_state(self, arrays):
         self.weight_, self.bias_ = arrays["weight"], arrays["bias"]

@@ -14,6 +14,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from labelspace._core.files import replaced
+from labelspace._core.json_text import parsed_json, shortened
 
 # From the last to the first in a file, as safetensors orders them.
 _DTYPES = {
@@ -24,8 +25,6 @@ _DTYPES = {
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _ORDER = {np.dtype(dtype): place for place, dtype in enumerate(_DTYPES.values())}
 _LONGEST_HEADER = 100_000_000  # bytes, as in safetensors
-_EXPONENT = 0x7C00  # its bits in half precision, all set in NaN and infinity
-_AT_A_TIME = 1 << 22  # numbers; bounds the memory of a check
 
 T = TypeVar("T")
 
@@ -99,8 +98,8 @@ def mapped_arrays(file: IO[bytes], name: str) -> tuple[dict[str, np.ndarray], di
     if size < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
         raise ValueError(f"{name} is not a safetensors file")
     try:
-        entries = json.loads(file.read(length))
-    except (ValueError, RecursionError) as error:
+        entries = parsed_json(file.read(length))
+    except ValueError as error:
         raise ValueError(f"{name} is not a safetensors file: its header is no JSON") from error
     if not isinstance(entries, dict):
         raise ValueError(f"{name} is not a safetensors file: its header is no object")
@@ -116,7 +115,7 @@ def mapped_arrays(file: IO[bytes], name: str) -> tuple[dict[str, np.ndarray], di
     layouts = {key: _layout(key, entry, len(body), name) for key, entry in entries.items()}
     for key, (dtype, shape, start, stop) in sorted(layouts.items(), key=lambda item: item[1][2:]):
         if start < end:
-            raise ValueError(f"{name}: array {key!r} overlaps another one")
+            raise ValueError(f"{name}: array {shortened(repr(key))} overlaps another one")
         end = stop
         part = body[start:stop]
         if part.ctypes.data % dtype.itemsize:  # compiled loops expect aligned arrays
@@ -130,41 +129,26 @@ def _layout(
     key: str, entry: Any, n_bytes: int, name: str
 ) -> tuple[np.dtype[Any], list[int], int, int]:
     """Return the checked type, shape, start and end of an array that the header describes."""
+    shown = shortened(repr(key))
     if not isinstance(entry, dict) or {"dtype", "shape", "data_offsets"} - entry.keys():
-        raise ValueError(f"{name}: array {key!r} is not described by dtype, shape, data_offsets")
+        raise ValueError(f"{name}: array {shown} is not described by dtype, shape, data_offsets")
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(kind, str) or kind not in _DTYPES:
         raise ValueError(
-            f"{name}: array {key!r} has type {kind!r}; types that can be read: "
+            f"{name}: array {shown} has type {shortened(repr(kind))}; types that can be read: "
             + ", ".join(sorted(_DTYPES))
         )
     dtype = np.dtype(_DTYPES[kind])
     if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
-        raise ValueError(f"{name}: array {key!r} has a shape or offsets that are no whole numbers")
+        raise ValueError(f"{name}: array {shown} has a shape or offsets that are no whole numbers")
     start, stop = offsets
     if not start <= stop <= n_bytes or stop - start != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name}: array {key!r} does not fit the file: it was cut or changed")
+        raise ValueError(f"{name}: array {shown} does not fit the file: it was cut or changed")
     return dtype, shape, start, stop
 
 
 def _are_counts(values: Any) -> bool:
     return isinstance(values, list) and all(type(v) is int and 0 <= v < 2**63 for v in values)
-
-
-def all_finite(array: np.ndarray) -> bool:
-    """Return whether no number is NaN or infinite, in bounded memory."""
-    if not np.issubdtype(array.dtype, np.floating):
-        return True
-    flat = array.reshape(-1)
-    for start in range(0, len(flat), _AT_A_TIME):
-        part = flat[start : start + _AT_A_TIME]
-        if part.dtype == np.float16:  # by its exponent: numpy widens half precision, slowly
-            quick = int((part.view(np.uint16) & _EXPONENT).max()) < _EXPONENT
-        else:  # the sum of squares shows them all, but may overflow where there are none
-            quick = math.isfinite(np.vdot(part, part))
-        if not quick and not np.isfinite(part).all():
-            return False
-    return True
 
 
 def with_prefix(prefix: str, arrays: Mapping[str, T]) -> dict[str, T]:

@@ -14,7 +14,7 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -53,17 +53,22 @@ def left_beside(target: Path, ending: str) -> list[Path]:
 
 
 @contextmanager
-def replaced(path: PathLike, *, durable: bool = False) -> Iterator[IO[bytes]]:
+def replaced(
+    path: PathLike, *, durable: bool = False, before: Callable[[], object] | None = None
+) -> Iterator[IO[bytes]]:
     """Yield a file to write that takes the place of `path` at the end; failing changes nothing.
 
     A link is followed. A device, a FIFO and an open stream such as /dev/stdout are written into.
     Drafts that killed processes left for the same path are removed. `durable` waits for the disk.
+    `before` is called when all is written and nothing is left to do but to give it its name.
     """
     place = checked_path(path)
     stream = _stream(place)
     if stream is not None:
         with stream as file:
             yield file
+        if before is not None:
+            before()
         return
     target = Path(os.path.realpath(place))
     remove_dead(left_beside(target, "tmp"))
@@ -74,6 +79,8 @@ def replaced(path: PathLike, *, durable: bool = False) -> Iterator[IO[bytes]]:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+            if before is not None:
+                before()
             if fcntl is not None:  # before the file is closed and so unlocked
                 os.replace(draft, target)
         if fcntl is None:  # Windows does not rename an open file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from typing import Any
 
 # Control characters (C0, DEL, C1), line and paragraph separators, characters that reverse the
 # direction of what follows, and halves of surrogate pairs, which no stream can encode.
@@ -23,6 +24,17 @@ def plain_json(text: str) -> str:
         lambda found: f"\\u{ord(found[0]):04x}",
         text,
     )
+
+
+def spreadsheet_text(value: Any) -> Any:
+    """Return a text with an apostrophe before what a spreadsheet would evaluate as a formula.
+
+    For reports, which people read. Data files hold names as they are.
+    """
+    if not isinstance(value, str):
+        return value
+    text = plain(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 class _PlainHandler(logging.Handler):

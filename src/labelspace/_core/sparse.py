@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from labelspace._core.checks import all_within, are_offsets, expect
 from labelspace.errors import InputError
 
 _COUNTED = 1 << 22  # numbers counted at a time, to bound memory
@@ -213,29 +212,14 @@ def pack_csr(prefix: str, matrix: csr_matrix) -> dict[str, np.ndarray]:
     }
 
 
-def unpack_csr(
-    prefix: str,
-    arrays: Mapping[str, np.ndarray],
-    shape: tuple[int | None, int | None] = (None, None),
-) -> csr_matrix:
-    """Return the matrix that `pack_csr` packed, checked; memory maps are not copied.
+def unpack_csr(prefix: str, arrays: Mapping[str, np.ndarray]) -> csr_matrix:
+    """Return the matrix that `pack_csr` packed; memory maps are not copied.
 
-    `shape` holds the expected numbers of rows and columns, None where they are not known.
+    Arrays of a file are checked before, by a schema that declares them as `csr`: compiled loops
+    trust all of them, and what does not fit would have them read and write anywhere.
     """
     data, indices, indptr = (arrays[f"{prefix}.{part}"] for part in ("data", "indices", "indptr"))
-    sizes = arrays[f"{prefix}.shape"]
-    expect(sizes.shape == (2,) and all_within(sizes, 0, 2**62), f"{prefix} is no matrix")
-    rows, columns = (int(size) for size in sizes)
-    expect(shape[0] in (None, rows) and shape[1] in (None, columns), f"{prefix} has a wrong shape")
-    # Compiled loops trust all of it: what does not fit would have them read and write anywhere.
-    holds = (
-        data.dtype.kind in "fiub"
-        and data.shape == indices.shape == (len(data),)
-        and indices.dtype in (np.int32, np.int64)
-        and all_within(indices, 0, columns)
-        and are_offsets(indptr, rows, len(indices))
-    )
-    expect(holds, f"{prefix} has indices that do not fit")
+    rows, columns = (int(size) for size in arrays[f"{prefix}.shape"])
     return csr_matrix((data, indices, indptr), shape=(rows, columns), copy=False)
 
 

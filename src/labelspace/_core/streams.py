@@ -9,7 +9,7 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -160,14 +160,14 @@ def opened(path: PathLike) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def replacing(path: PathLike) -> Iterator[IO[bytes]]:
+def replacing(path: PathLike, before: Callable[[], object] | None = None) -> Iterator[IO[bytes]]:
     """Yield a file to write that replaces `path` at the end; nothing changes on failure.
 
     See `labelspace._core.files.replaced`; a file whose name ends in .gz is compressed.
     """
     place = checked_path(path)
     try:
-        with replaced(place) as raw:
+        with replaced(place, before=before) as raw:
             if place.suffix == ".gz":
                 # No name and no time inside: the same rows give the same bytes.
                 with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:

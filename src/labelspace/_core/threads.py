@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -58,11 +59,17 @@ def set_cores(n: int) -> None:
         _pool = None
 
 
-def parallel_blocks(n: int, work: Callable[[int, int], None], block: int = 256) -> None:
+def parallel_blocks(
+    n: int, work: Callable[[int, int], None], block: int = 256, least: int | None = None
+) -> None:
     """Call work(start, stop) on consecutive blocks that cover range(n).
 
-    What a block raises is raised here, when no block is at work any more.
+    What a block raises is raised here, when no block is at work any more. With `least`, few rows
+    are shared out among all cores, in blocks of at least so many: for work whose results do not
+    depend on the blocks, such as a server's batches.
     """
+    if least is not None:
+        block = min(block, max(least, -(-n // cores())))
     starts = range(0, n, block)
     if len(starts) <= 1 or _is_serial():
         for start in starts:
@@ -152,11 +159,19 @@ def _begin() -> None:
     _here.working = True
 
 
-def _forget() -> None:
-    """Drop the pool in a forked process, which has no threads, and a lock that one may hold."""
+def _after_fork() -> None:
+    """Do without threads of the parent in a forked process, which has none of them.
+
+    The pool is dropped, and a lock that one of them may hold. OpenMP would wait for its threads for
+    ever: torch and faiss compute with one thread.
+    """
     global _pool, _made
     _pool, _made = None, threading.Lock()
+    for name, call in (("torch", "set_num_threads"), ("faiss", "omp_set_num_threads")):
+        library = sys.modules.get(name)
+        if hasattr(library, call):
+            getattr(library, call)(1)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_after_fork)

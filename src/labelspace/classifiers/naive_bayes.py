@@ -17,8 +17,9 @@ from typing import Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.checks import OFFSETS, are_numbers, expect
+from labelspace._core.checks import OFFSETS
 from labelspace._core.compiled import loop
+from labelspace._core.schema import Schema, csr, floats
 from labelspace._core.sparse import pack_csr, rows_of, unpack_csr, with_rows
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.sparse_scores import best
@@ -111,13 +112,16 @@ class Shortlister:
         """Return the arrays that `restore` takes."""
         return {**pack_csr("shortlist", self.postings), OFFSETS: self.offsets}
 
+    @staticmethod
+    def schema() -> Schema:
+        """Declare the arrays of `state`."""
+        below_infinity = floats(OFFSETS, "labels", low=-np.inf)  # nor NaN
+        return [*csr("shortlist", "features", "labels", low=0.0), below_infinity]
+
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, n_features: int) -> Self:
-        """Return the shortlister of these arrays, or raise ModelFormatError."""
-        postings, offsets = unpack_csr("shortlist", arrays, (n_features, n_labels)), arrays[OFFSETS]
-        fits = are_numbers(offsets, n_labels) and bool((offsets < np.inf).all())  # NaN is not
-        expect(fits, "the short list's offsets do not fit the labels")
-        return cls(postings, offsets)
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the shortlister of these arrays."""
+        return cls(unpack_csr("shortlist", arrays), arrays[OFFSETS])
 
 
 def label_weights(X: csr_matrix, Y: csr_matrix, mass: np.ndarray | None = None) -> csr_matrix:
@@ -206,7 +210,8 @@ def _most_likely(  # type: ignore[no-untyped-def]
             feature, weight = w_indices[cell], w_data[cell]
             for posting in range(p_indptr[feature], p_indptr[feature + 1]):
                 example, value = p_indices[posting], weight * p_data[posting]
-                if value > 0.0 and score[example] == 0.0:
+                # A sum may come back to 0: then its example is seen already.
+                if value > 0.0 and score[example] == 0.0 and n_seen < n_examples:
                     seen[n_seen] = example
                     n_seen += 1
                 score[example] += value

@@ -156,9 +156,9 @@ class LinearRanker:
         return pack_csr("weights", self.weights)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, n_features: int) -> Self:
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the classifiers of these arrays, or raise ModelFormatError."""
-        weights = unpack_csr("weights", arrays, (n_labels, n_features + 1))
+        weights = unpack_csr("weights", arrays)
         expect(weights.nnz > 0, "the labels have no weights")
         return cls(weights)
 

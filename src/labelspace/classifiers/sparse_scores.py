@@ -54,7 +54,7 @@ def best(
         else:
             _best(*given, postings.indptr, postings.indices, postings.data, *wanted)
 
-    parallel_blocks(X.shape[0], block, block=64)
+    parallel_blocks(X.shape[0], block, block=64, least=8)
     return labels, scores
 
 
@@ -85,7 +85,7 @@ def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.
             *(candidates[start:stop], scores[start:stop]),
         )
 
-    parallel_blocks(X.shape[0], block, block=256)
+    parallel_blocks(X.shape[0], block, block=256, least=8)
     return scores
 
 

@@ -16,8 +16,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.adam import adam_update
-from labelspace._core.checks import all_within, are_numbers, expect
+from labelspace._core.checks import expect
 from labelspace._core.compiled import loop, loop_part
+from labelspace._core.schema import Schema, floats, ints
 from labelspace._core.threads import parallel_blocks
 from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.tree_edges import reached
@@ -53,17 +54,19 @@ NO_NETWORKS = Networks(
 )
 
 
-def check_networks(networks: Networks, tree: LabelTree, width: int) -> None:
-    """Raise ModelFormatError unless the networks match the tree and inputs of this width."""
-    number, hidden, outputs = networks
-    holds = (
-        number.shape == (len(tree),)
-        and are_numbers(hidden, None, width + 1, None)
-        and len(hidden) > 0
-        and all_within(number, -1, len(hidden))
-        and bool((number[~tree.is_leaf] >= 0).all())
-        and are_numbers(outputs, len(tree), hidden.shape[2] + 1)
-    )
+def network_schema(prefix: str, nodes: str, widest: str, inputs: str) -> Schema:  # noqa: ARG001
+    """Declare `Networks` of a tree; `nodes` and `inputs` are names of sizes."""
+    networks, width = f"{prefix}networks", f"{prefix}width"
+    return [
+        floats(f"{prefix}hidden", networks, f"{inputs} + 1", width),
+        ints(f"{prefix}number", nodes, low=-1, limit=networks),
+        floats(f"{prefix}outputs", nodes, f"{width} + 1"),
+    ]
+
+
+def check_networks(networks: Networks, tree: LabelTree) -> None:
+    """Raise ModelFormatError unless every inner node of the tree has a network."""
+    holds = bool((networks.number[~tree.is_leaf] >= 0).all())
     expect(holds, "the networks do not match the label tree")
 
 

@@ -120,7 +120,7 @@ def find_labels(
             *(labels[start:stop], logs[start:stop], scored[start:stop]),
         )
 
-    parallel_blocks(n, block, block=64)
+    parallel_blocks(n, block, block=64, least=8)
     return labels, logs, scored
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
 from labelspace._core.compiled import loop, loop_part
+from labelspace._core.schema import Schema, floats, ints, offsets
 from labelspace._core.sorting import stable_order
 from labelspace._core.sparse import rows_of
 from labelspace.labels.tree import LabelTree
@@ -268,21 +268,17 @@ def _offset_type(most: int) -> type:
     return np.int32 if most <= np.iinfo(np.int32).max else np.int64
 
 
-def check_edge_weights(model: EdgeWeights, tree: LabelTree, width: int) -> None:
-    """Raise ModelFormatError unless the weights match the tree and inputs of this width."""
-    widest = int(np.diff(tree.first_child).max())
-    n_cells = len(model.weights)
-    holds = (
-        are_numbers(model.bias, len(tree))
-        and are_numbers(model.weights, None)
-        and model.features.ndim == 1
-        and are_offsets(model.chunks, len(tree), len(model.features))
-        and all_within(model.features, 0, width)
-        and are_offsets(model.cells, len(model.features), n_cells)
-        and model.sibling.shape == (n_cells,)
-        and all_within(model.sibling, 0, widest)
-    )
-    expect(holds, "the classifiers do not match the label tree")
+def edge_schema(prefix: str, nodes: str, widest: str, inputs: str) -> Schema:
+    """Declare `EdgeWeights` of a tree; `nodes`, `widest` and `inputs` are names of sizes."""
+    entries, cells = f"{prefix}entries", f"{prefix}weights of edges"
+    return [
+        floats(f"{prefix}bias", nodes),
+        ints(f"{prefix}features", entries, limit=inputs),
+        offsets(f"{prefix}chunks", nodes, entries),
+        floats(f"{prefix}weights", cells),
+        offsets(f"{prefix}cells", entries, cells),
+        ints(f"{prefix}sibling", cells, limit=widest, types="u2 i4"),
+    ]
 
 
 @loop_part

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labelspace._core.plain import plain
 from labelspace.cli import options
 from labelspace.cli.output import Figure, print_json, print_message, print_table
 from labelspace.cli.signals import exit_code, stopped_by, termination_as_interrupt
@@ -230,7 +231,7 @@ def _print_report(report: dict[str, Any]) -> None:
     failed = [(each["name"], each["error"]) for each in report["entrants"] if "error" in each]
     if failed:
         print_table(("failed", "error"), failed)
-    typer.echo(f"{runs_sentence(report)} {label_texts_sentence(report)}".strip())
+    typer.echo(plain(f"{runs_sentence(report)} {label_texts_sentence(report)}".strip()))
 
 
 def _print_tables(entrants: Sequence[Mapping[str, Any]]) -> None:
@@ -264,4 +265,4 @@ def _print_differences(report: Mapping[str, Any]) -> None:
         for pair in report["significance"]["pairs"]
     ]
     print_table(("difference", *shown), rows)
-    typer.echo(significance_sentence(report))
+    typer.echo(plain(significance_sentence(report)))

@@ -119,6 +119,15 @@ Address = Annotated[
         help="Ray cluster: auto (that of this machine) or HOST:PORT. Default: one is started.",
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="Train one neural network by up to so many workers of --engine ray, which share the "
+        "examples of a batch.",
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="Model directory, as written by `train --out`.")]
 Top = Annotated[
     int, typer.Option("--top", "-k", min=1, help="Number of labels per example that are used.")

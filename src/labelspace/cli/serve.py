@@ -91,8 +91,8 @@ def serve(
     if demo:
         from labelspace.serve.demo import PLACE, demo_model
 
-        print_message(f"training the model of the demo to {PLACE}, unless it is there")
-        demo_model()
+        once = f"training the model of the demo to {PLACE}, once: about half a minute"
+        demo_model(on_train=lambda: print_message(once))
         given.append(f"demo={PLACE}")
     if not given:
         raise ParameterError("give the directory of a model, or --demo for a generated catalogue")

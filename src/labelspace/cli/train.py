@@ -56,6 +56,7 @@ def train(
     ] = False,
     engine: options.Engine = "local",
     address: options.Address = None,
+    workers: options.Workers = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model and save it.
@@ -64,7 +65,8 @@ def train(
     to continue from it. The columns of a table that are given here are saved with the model.
 
     --engine ray fits members of fusion, and labels of linear classifiers and trees, on a Ray
-    cluster; the model is the same.
+    cluster; the model is the same. With --workers, the batches of one neural network are divided
+    among workers; the model is the same up to the rounding of sums.
 
     Example: labelspace train train.jsonl.gz --out model/
 
@@ -87,6 +89,10 @@ def train(
         if "budget" not in method_class(method).parameters:
             raise ParameterError(f"--budget: {method} has no budget; use --method fusion")
         chosen["budget"] = str(options.seconds(budget))
+    if workers is not None and not method_class(method).can_train_in_workers:
+        raise ParameterError(
+            f"--workers: {method} does not train in batches that workers can share; leave it out"
+        )
     params = method_class(method).parse_parameters(chosen)
     texts = options.label_texts(labels, labels_header, labels_separator)
     unfinished = out.with_name(out.name + ".checkpoint")
@@ -97,7 +103,7 @@ def train(
     ):
         checkpoint = Checkpoint(unfinished, minutes=checkpoint_minutes, resume=resume)
         try:
-            with engine_of(engine, address), progress_bar() as progress:
+            with engine_of(engine, address, workers=workers), progress_bar() as progress:
                 model = training.train(
                     data,
                     method=method,

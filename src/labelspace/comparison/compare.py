@@ -14,6 +14,7 @@ import numpy as np
 
 from labelspace._core.arrays import write_arrays
 from labelspace._core.machine import total_bytes
+from labelspace._core.scratch import scratch_folder
 from labelspace._core.sparse import as_csr, checked_labels, pack_csr
 from labelspace._core.threads import cores
 from labelspace._version import __version__
@@ -21,7 +22,6 @@ from labelspace.comparison.elsewhere import run_elsewhere
 from labelspace.comparison.finished_runs import FinishedRuns, data_digest, finished_runs
 from labelspace.comparison.peers import check_peer_name
 from labelspace.comparison.runs import run
-from labelspace.comparison.scratch import scratch_folder
 from labelspace.comparison.significance import hits_of_text, significance
 from labelspace.data.dataset import Dataset
 from labelspace.data.stats import statistics

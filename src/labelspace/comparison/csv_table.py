@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from labelspace._core.plain import spreadsheet_text
 from labelspace.comparison.figures import flat_figures
 
 
@@ -40,12 +41,15 @@ def comparison_csv(report: Mapping[str, Any]) -> str:
         extrasaction="ignore",  # without repeats, nothing has a deviation
         lineterminator="\n",
     )
-    table.writeheader()
+    table.writerow({head: spreadsheet_text(head) for head in table.fieldnames})
     for each, figures in entrants:
         deviations = flat_figures(each.get("std", {}))
         table.writerow(
             {
-                **{name: each.get(name) for name in ("name", "kind", "method", *texts, "error")},
+                **{
+                    name: spreadsheet_text(each.get(name))
+                    for name in ("name", "kind", "method", *texts, "error")
+                },
                 "runs": 0 if "error" in each else len(report["settings"]["seeds"]),
                 **figures,
                 **{f"{name} std": value for name, value in deviations.items()},

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelspace._core.scratch import scratch_folder
 from labelspace.comparison.runs import run
 from labelspace.engine import Engine
 from labelspace.errors import LabelspaceError
@@ -35,10 +34,10 @@ def run_elsewhere(
 
 def _run(job: Mapping[str, Any], *, files: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Run one job in a process of this node, and return its figures or its error."""
-    with tempfile.TemporaryDirectory(prefix="labelspace-compare-") as folder:
-        data = Path(folder) / "data.safetensors"
+    with scratch_folder("compare") as folder:
+        data = folder / "data.safetensors"
         files[job["data"]].tofile(data)
         try:
-            return run({**job, "data": str(data)}, Path(folder))
+            return run({**job, "data": str(data)}, folder)
         except LabelspaceError as error:
             return {"error": str(error)}

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from labelspace._core.plain import plain
 from labelspace.comparison.figures import (
     ACCURACY,
     COST_HEADS,
@@ -39,14 +40,14 @@ _COLUMNS = (
 
 
 def latex(text: str) -> str:
-    r"""Return a text with its special characters as LaTeX prints them.
+    r"""Return a text on one line with its special characters as LaTeX prints them.
 
     Examples
     --------
     >>> print(latex("a_b & 50 %"))
     a\_b \& 50 \%
     """
-    return "".join(_SPECIAL.get(character, character) for character in text)
+    return "".join(_SPECIAL.get(character, character) for character in plain(text))
 
 
 def comparison_latex(report: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, optional, sizes_of
 from labelspace._core.sparse import hits_of
 from labelspace.components.boosted_trees import BoostedTrees
 from labelspace.components.candidate_ranking import ABSENT
@@ -43,6 +44,7 @@ from labelspace.ranking import Ranking
 # trees and weights count alike, were chosen on cuts of debtags and tib-gnd.
 _FEW, _MANY, _MANY_EXAMPLES = (100, 8), (150, 15), 2000
 _RATE = 0.08
+_MATCHES = "combiner.match_features"
 _EQUAL_EXAMPLES = 500
 
 
@@ -154,33 +156,36 @@ class BoostedCombiner(Combiner):
         if self.tail_trees is not None:
             found |= prefixed("combiner.tail_trees.", self.tail_trees.state())
         if self.uses_matches:
-            found["combiner.match_features"] = np.array([N_FEATURES], np.int64)
+            found[_MATCHES] = np.array([N_FEATURES], np.int64)
         return found
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], members: int, n_labels: int) -> Self:
-        """Rebuild a combiner of so many members and labels; raise ModelFormatError if damaged."""
-        uses = _uses_matches(arrays)
-        width = members + 1 + uses * N_FEATURES
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Rebuild a combiner of what `state` returned."""
         trees: dict[str, Any] = {
-            name: BoostedTrees.restore(with_prefix(f"combiner.{name}.", arrays), width)
+            name: BoostedTrees.restore(with_prefix(f"combiner.{name}.", arrays))
             for name in ("trees", "tail_trees")
             if f"combiner.{name}.start" in arrays
         }
-        if "combiner.weights" not in arrays:  # models of earlier versions have trees alone
-            none = np.zeros((len(BANDS) + 1, COLUMNS * members + 2))
-            arrays = {**arrays, "combiner.weights": none}
-        weights = restored_weights(arrays, members)
+        weights, uses = restored_weights(arrays), _MATCHES in arrays
         # Where the loop takes one of two, both must be there.
         expect(("tail_trees" in trees) == ("tail_weights" in weights), "the trees do not fit")
-        return cls(**weights, **trees, uses_matches=uses, **restored_numbers(arrays, n_labels))
+        return cls(**weights, **trees, uses_matches=uses, **restored_numbers(arrays))
+
+    @classmethod
+    def schema(cls, arrays: Mapping[str, np.ndarray], members: int) -> Schema:
+        # Trees of earlier versions take no features of matches.
+        width = members + 1 + (_MATCHES in arrays) * N_FEATURES
+        return [
+            *super().schema(arrays, members),
+            *BoostedTrees.schema("combiner.trees.", width),
+            *optional(BoostedTrees.schema("combiner.tail_trees.", width), arrays),
+            *optional([sizes_of(_MATCHES, N_FEATURES)], arrays),
+        ]
 
 
-def _uses_matches(arrays: Mapping[str, np.ndarray]) -> bool:
-    """Return whether the trees take features of matches; those of earlier versions do not."""
-    given = arrays.get("combiner.match_features")
-    expect(
-        given is None or (given.shape == (1,) and given[0] == N_FEATURES),
-        "the features of matches do not fit",
-    )
-    return given is not None
+def with_all_weights(arrays: Mapping[str, np.ndarray], members: int) -> Mapping[str, np.ndarray]:
+    """Return the arrays with weights of zeros for models of earlier versions, of trees alone."""
+    if "combiner.trees.start" not in arrays or "combiner.weights" in arrays:
+        return arrays
+    return {**arrays, "combiner.weights": np.zeros((len(BANDS) + 1, COLUMNS * members + 2))}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from labelspace._core.checks import all_within, are_numbers, are_offsets, expect
 from labelspace._core.compiled import loop, loop_part
+from labelspace._core.schema import Schema, Together, floats, ints, offsets
 
 _MIN_LEAF, _MAX_LEAF = 5, 40  # least samples of a leaf, of few samples and of many
 _L2 = 1.0
@@ -135,27 +135,32 @@ class BoostedTrees:
         return dict(vars(self))
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int) -> Self:
-        """Rebuild the trees for so many features; raise ModelFormatError if they are damaged."""
-        own = {name: np.ascontiguousarray(arrays[name]) for name in cls.__dataclass_fields__}
-        nodes = len(own["feature"])
-        numbers = np.arange(nodes)
-        child, is_leaf = own["left"], own["left"] == -1
-        holds = (
-            are_numbers(own["start"], 1)
-            and all(own[name].dtype == np.int64 for name in ("feature", "left", "right"))
-            and all(own[name].shape == (nodes,) for name in ("feature", "left", "right"))
-            and all(are_numbers(own[name], nodes) for name in ("threshold", "value"))
-            and are_offsets(own["roots"], len(own["roots"]) - 1, nodes)
-            and bool((np.diff(own["roots"]) > 0).all())
-            and all_within(own["feature"], 0, n_features)
-            and all_within(child, -1, nodes)
-            and all_within(own["right"], -1, nodes)
-            # Children come after their parents, so that every path ends.
-            and bool((is_leaf | ((child > numbers) & (own["right"] > numbers))).all())
-        )
-        expect(holds, "the trees of the combination do not fit")
-        return cls(**own)
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Rebuild the trees of what `state` returned."""
+        names = cls.__dataclass_fields__
+        return cls(**{name: np.ascontiguousarray(arrays[name]) for name in names})
+
+    @staticmethod
+    def schema(prefix: str, n_features: int) -> Schema:
+        """Declare the arrays of `state`, for samples of so many features."""
+        nodes, left, right = f"{prefix}nodes", f"{prefix}left", f"{prefix}right"
+        child: dict[str, Any] = {"low": -1, "limit": nodes, "types": "i8"}
+        return [
+            floats(f"{prefix}start", 1, types="f8"),
+            ints(f"{prefix}feature", nodes, limit=n_features, types="i8"),
+            offsets(f"{prefix}roots", f"{prefix}trees", nodes, filled=True),
+            ints(left, nodes, **child),
+            ints(right, nodes, **child),
+            Together(left, right, _go_down),
+            floats(f"{prefix}threshold", nodes, low=-_LARGEST, high=_LARGEST, types="f8"),
+            floats(f"{prefix}value", nodes, types="f8"),
+        ]
+
+
+def _go_down(left: np.ndarray, right: np.ndarray) -> bool:
+    """Return whether children come after their parents, so that every path ends in a leaf."""
+    numbers = np.arange(len(left))
+    return bool(((left == -1) | ((left > numbers) & (right > numbers))).all())
 
 
 NO_TREES = BoostedTrees._of([], 0.0)

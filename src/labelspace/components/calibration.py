@@ -14,7 +14,6 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 
-from labelspace._core.checks import are_numbers, expect
 from labelspace._core.compiled import loop
 from labelspace._core.sparse import hits_of
 
@@ -92,14 +91,7 @@ class Calibration:
 
     @classmethod
     def restore(cls, array: np.ndarray, eps: float = 0.0) -> Self:
-        """Rebuild a calibration from what `state` returned.
-
-        Raises
-        ------
-        ModelFormatError
-            If the array is not two floats.
-        """
-        expect(are_numbers(array, 2), "the calibration is not two numbers")
+        """Rebuild a calibration from what `state` returned, two floats."""
         slope, offset = array.tolist()
         return cls(slope, offset, eps)
 

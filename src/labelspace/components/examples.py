@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import all_within, expect
+from labelspace._core.schema import Schema, csr, optional
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr, with_columns
 from labelspace.errors import UnsupportedError
 
@@ -70,17 +70,19 @@ class Examples:
         return prefixed("examples.", {**X, **pack_csr("Y", self.Y)})
 
     @classmethod
-    def restore(
-        cls, arrays: Mapping[str, np.ndarray], n_features: int, n_labels: int
-    ) -> Self | None:
-        """Return the examples of these arrays, None if there are none; raise ModelFormatError."""
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self | None:
+        """Return the examples of these arrays, None if there are none."""
         own = with_prefix("examples.", arrays)
         if not own:
             return None
-        X = unpack_csr("X", {**own, "X.data": own["X.data"].astype(np.float32)}, (None, n_features))
-        Y = unpack_csr("Y", own, (X.shape[0], n_labels))
-        expect(bool(np.isfinite(X.data).all()), "the kept examples are not finite")
-        return cls(X, Y)
+        X = unpack_csr("X", {**own, "X.data": own["X.data"].astype(np.float32)})
+        return cls(X, unpack_csr("Y", own))
+
+
+def examples_schema(arrays: Mapping[str, np.ndarray], features: str = "features") -> Schema:
+    """Declare kept examples, if there are any."""
+    X = csr("examples.X", "kept examples", features, types="f2 f4", sets=True)
+    return optional([*X, *csr("examples.Y", "kept examples", "labels", sets=True)], arrays)
 
 
 def check_kept(examples: Examples | None, method: str) -> None:
@@ -94,9 +96,7 @@ def check_kept(examples: Examples | None, method: str) -> None:
 
 def restored_counts(arrays: Mapping[str, np.ndarray], count: int) -> np.ndarray:
     """Return the numbers of examples at the last fit, zeros for models that have none."""
-    counts = arrays.get("fitted_counts", np.zeros(count, np.int64))
-    expect(counts.shape == (count,) and all_within(counts, 0, 2**62), "the counts do not fit")
-    return np.asarray(counts, np.int64)
+    return np.asarray(arrays.get("fitted_counts", np.zeros(count, np.int64)), np.int64)
 
 
 def due_for_fit(counts: np.ndarray, fitted: np.ndarray) -> np.ndarray:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.json_text import checked_json
+from labelspace._core.schema import check_arrays, letters
 from labelspace.components.holdout import FEW_EXAMPLES
 from labelspace.components.stacking import Combiner
 from labelspace.components.training_data import Shape
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from labelspace.data.taxonomy import Taxonomy
 
 TREE_METHOD = "hierarchicalxc"  # name of the method that the classifiers are
+_DOCUMENT = "document"  # the parameters of the linear classifiers, as JSON
 CANDIDATES = 30  # labels per example that each of the two models ranks
 # One tree is fast, and it needs no calibration of its own: the stacking calibrates both rankings.
 SETTINGS: Mapping[str, Any] = {
@@ -115,7 +118,7 @@ class LinearCompanion:
     def state(self) -> dict[str, np.ndarray]:
         """Return the arrays of classifiers and stacking, which `restore` takes."""
         document = np.frombuffer(json.dumps(self.linear.to_json()).encode(), np.uint8)
-        return {**self.linear.state(), **self.combiner.state(), "document": document}
+        return {**self.linear.state(), **self.combiner.state(), _DOCUMENT: document}
 
     @classmethod
     def restore(
@@ -125,10 +128,14 @@ class LinearCompanion:
         n_features: int,
         n_labels: int,
     ) -> Self:
-        """Rebuild a companion from what `state` returned."""
-        document = json.loads(bytes(arrays["document"]))
-        linear = tree.restored(document, arrays, n_features=n_features, n_labels=n_labels)
-        return cls(linear, Combiner.restore(arrays, 2, n_labels))
+        """Rebuild a companion from what `state` returned, after checking it."""
+        own = {n: a for n, a in arrays.items() if n.startswith("combiner.") or n == _DOCUMENT}
+        of_trees = {name: array for name, array in arrays.items() if name not in own}
+        schema = [letters(_DOCUMENT), *Combiner.schema(own, 2)]
+        check_arrays(schema, own, features=n_features, labels=n_labels)
+        document = checked_json(own[_DOCUMENT])
+        linear = tree.restored(document, of_trees, n_features=n_features, n_labels=n_labels)
+        return cls(linear, Combiner.restore(own))
 
 
 def companion_bytes(tree: type[LinearTree], shape: Shape) -> int:

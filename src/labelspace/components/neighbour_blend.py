@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
 from labelspace._core.compiled import loop, loop_part
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
@@ -50,9 +50,10 @@ class BlendParameters(NamedTuple):
 
     @classmethod
     def restore(cls, array: np.ndarray) -> BlendParameters:
-        """Rebuild the parameters from an array of the five; raise ModelFormatError if it is not."""
-        expect(are_numbers(array, 5), "the blend of scores and votes is not five numbers")
-        return cls(*array.tolist())
+        """Rebuild the parameters from an array of the five."""
+        found = cls(*array.tolist())
+        expect(0.0 <= found.neighbour_share <= 1.0, "the share of the votes is out of range")
+        return found
 
 
 class NeighbourBlend:
@@ -76,6 +77,8 @@ class NeighbourBlend:
         neighbours: int,
         parameters: BlendParameters | None = None,
     ) -> None:
+        # A loop that keeps the best of none would write beside its arrays.
+        expect(voters is None or neighbours > 0, "examples vote and the number of neighbours is 0")
         self.index, self.voters, self.neighbours = index, voters, neighbours
         share = DEFAULT_SHARE if voters is not None else 0.0
         self.parameters = parameters or BlendParameters(neighbour_share=share)
@@ -136,7 +139,7 @@ class NeighbourBlend:
         if self.voters is None or self.parameters.neighbour_share <= 0:
             slope, offset, _, *final = self.parameters
             return labels, Calibration(*final)(labels, slope * logits.astype(np.float64) + offset)
-        near = self.voters.nearest(vectors, self.neighbours)
+        near = self.voters.nearest(vectors, min(self.neighbours, len(self.voters)))
         return blend(near, self.voters.Y, self.parameters, queries, self.index.vectors, labels, k)
 
     def add_examples(

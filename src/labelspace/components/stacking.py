@@ -24,7 +24,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import all_within, are_numbers, expect
+from labelspace._core.checks import expect
+from labelspace._core.schema import MOST, Schema, floats, ints, scalars
 from labelspace._core.sparse import hits_of
 from labelspace._core.threads import parallel_blocks
 from labelspace.components.boosted_trees import NO_TREES
@@ -223,7 +224,7 @@ class Combiner:
                 *(best.labels[start:stop], best.scores[start:stop]),
             )
 
-        parallel_blocks(len(labels), block)
+        parallel_blocks(len(labels), block, least=8)
         return self._calibrated(best)
 
     def _calibrated(self, best: Ranking) -> Ranking:
@@ -328,37 +329,42 @@ class Combiner:
         }
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], members: int, n_labels: int) -> Self:
-        """Rebuild a combiner of so many members and labels; raise ModelFormatError if damaged."""
-        return cls(**restored_weights(arrays, members), **restored_numbers(arrays, n_labels))
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Rebuild a combiner of what `state` returned."""
+        return cls(**restored_weights(arrays), **restored_numbers(arrays))
+
+    @classmethod
+    def schema(cls, arrays: Mapping[str, np.ndarray], members: int) -> Schema:
+        """Declare the arrays of `state`, for so many members."""
+        n_numbers = 3 if arrays["combiner.numbers"].shape == (3,) else 7  # of earlier versions
+        shape = len(BANDS) + 1, COLUMNS * members + 2
+        return [
+            floats("combiner.weights", *shape, types="f8"),
+            floats("combiner.tail_weights", *shape, types="f8", required=False),
+            ints("combiner.counts", "labels"),
+            scalars("combiner.numbers", n_numbers),
+        ]
 
 
-def restored_weights(arrays: Mapping[str, np.ndarray], members: int) -> dict[str, Any]:
-    """Return the weights of a combiner of so many members, checked."""
+def restored_weights(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return the weights of a combiner."""
     names = [name for name in ("weights", "tail_weights") if f"combiner.{name}" in arrays]
-    found = {name: np.array(arrays[f"combiner.{name}"]) for name in names}
-    shape = len(BANDS) + 1, COLUMNS * members + 2
-    holds = members > 0 and "weights" in found
-    holds = holds and all(are_numbers(each, *shape) for each in found.values())
-    expect(holds, "the weights of the members do not fit")
-    return found
+    return {name: np.array(arrays[f"combiner.{name}"]) for name in names}
 
 
-def restored_numbers(arrays: Mapping[str, np.ndarray], n_labels: int) -> dict[str, Any]:
-    """Return what all combiners have but the weights, checked."""
-    numbers = arrays["combiner.numbers"]
-    if numbers.shape == (3,):  # of earlier versions
-        numbers = np.append(numbers, [1.0, LARGEST, 1.0, 0.0])
-    expect(are_numbers(numbers, 7), "the numbers of the combination do not fit")
-    n_points, first, others, weighted, certain = numbers[:5].tolist()
+def restored_numbers(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return what all combiners have but the weights; raise ModelFormatError if they are wrong."""
+    given = arrays["combiner.numbers"]
+    if given.shape == (3,):  # of earlier versions
+        given = np.append(given, [1.0, LARGEST, 1.0, 0.0])
+    n_points, first, others, weighted, certain = given[:5].tolist()
     counts = np.array(arrays["combiner.counts"])
-    holds = counts.shape == (n_labels,) and all_within(counts, 0, int(n_points) + 1)
-    expect(holds, "the counts of labels do not fit")
+    expect(int(counts.max()) <= n_points <= MOST, "the counts of labels do not fit")
     return {
         "counts": counts,
         "n_points": int(n_points),
         "tail_offset": tuple(np.inf if offset < 0 else offset for offset in (first, others)),
         "weighted": bool(weighted),
         "certain": certain,
-        "calibration": Calibration.restore(numbers[5:], EPS),
+        "calibration": Calibration.restore(given[5:], EPS),
     }

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.schema import Schema, ints
+
 STEPS_PER_EPOCH = 160  # optimiser steps that an epoch is to have at least, if examples are few
 MIN_BATCH_BITS, MAX_BATCH_BITS = 5, 9  # batches of 32 to 512 examples
 DAMPING_PER_EXAMPLE = 3.0  # damping, per example that a label has on average
@@ -92,6 +94,15 @@ class TrainingCounts:
         if not damping:
             return None
         return np.sqrt(np.minimum(1.0, (self.features + 1) / damping)).astype(np.float32)
+
+    @staticmethod
+    def schema(prefix: str) -> Schema:
+        """Declare the arrays of `state`."""
+        return [
+            ints(f"{prefix}features", "features"),
+            ints(f"{prefix}labels", "labels"),
+            ints(f"{prefix}examples", 1),
+        ]
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the counts by name, which the constructor takes."""

@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core import cache
 from labelspace._core.cache import Arrays, cache_folder
+from labelspace._core.schema import Schema, check_arrays, csr, floats, ints
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.streams import PathLike
 from labelspace.data.dataset import Dataset
@@ -85,7 +87,21 @@ def _pack(dataset: Dataset) -> Arrays | None:
     return arrays
 
 
+def _schema(arrays: Arrays) -> Schema:
+    """Declare the arrays of `_pack`; of labels and features alone, each of any kind."""
+    kinds: dict[str, Any] = {"types": "f4 f8 i4 i8 b1", "low": None, "high": None}
+    features: Schema = [floats("features", "rows", "columns", required=False, **kinds)]
+    if "features.shape" in arrays:
+        features = csr("features", "rows", "columns", **kinds)
+    return [
+        *csr("labels", "rows", "labels", **kinds),
+        *features,
+        ints("index_base", required=False),
+    ]
+
+
 def _restore(arrays: Arrays, source: str) -> Dataset:
+    check_arrays(_schema(arrays), arrays)
     features = arrays.get("features")
     if "features.shape" in arrays:
         features = unpack_csr("features", arrays)

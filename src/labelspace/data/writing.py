@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +29,8 @@ def write(dataset: Dataset, path: PathLike, format: str | None = None) -> list[P
     dataset : Dataset
         The data to write.
     path : path
-        The file; it is replaced whole, or not at all.
+        The file; it is replaced whole, or not at all. If it has companion files, it is removed
+        before they are replaced, so that it is never found beside those of other data.
     format : {"xc", "jsonl", "parquet"}, optional
         Default: by the suffix.
 
@@ -71,12 +73,30 @@ def write(dataset: Dataset, path: PathLike, format: str | None = None) -> list[P
         beside[companion(place, NAMES_FILE)] = None if names is None else name_lines(names)
     edges = None if dataset.taxonomy is None else taxonomy_lines(dataset.taxonomy)
     beside[companion(place, HIERARCHY_FILE)] = edges
-    with ExitStack() as drafts:  # companion files are complete before the data file appears
+    with ExitStack() as drafts:
+        files = []
         for file, lines in beside.items():
             if lines is not None:
-                drafts.enter_context(replacing(file)).writelines(lines)
-        writers[kind](dataset, place)
-    for file, lines in beside.items():
-        if lines is None:
-            file.unlink(missing_ok=True)  # it belonged to the data that were replaced
+                files.append(drafts.enter_context(replacing(file)))
+                files[-1].writelines(lines)
+
+        def publish() -> None:
+            """Let companion files take their names, while no data of that name are there."""
+            for each in files:
+                each.flush()  # a full disk is found out before anything is removed
+            if files or any(file.exists() for file in beside):
+                _remove_file(place)
+            drafts.close()
+            for file, lines in beside.items():
+                if lines is None:
+                    file.unlink(missing_ok=True)  # it belonged to the data that are replaced
+
+        writers[kind](dataset, place, publish)
     return [place, *(file for file, lines in beside.items() if lines is not None)]
+
+
+def _remove_file(place: Path) -> None:
+    """Remove a regular file, or that to which a link leads; a device stays."""
+    target = Path(os.path.realpath(place))
+    if target.is_file():
+        target.unlink()

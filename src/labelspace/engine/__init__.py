@@ -20,8 +20,29 @@ Result = TypeVar("Result")
 ENGINES = ("local", "ray")
 
 
+class TrainingGroup(Protocol):
+    """Workers that train one model together."""
+
+    def run(
+        self,
+        function: Callable[..., Result],
+        shared: Mapping[str, Any],
+        *,
+        storage: str | None = None,
+        minutes: float = 5.0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Result:
+        """Return what ``function(callbacks, **shared)`` returns; see `RayTraining.run`."""
+        ...
+
+
 class Engine(Protocol):
     """The interface of an engine: `map`, with the results in the order of the tasks."""
+
+    @property
+    def group(self) -> TrainingGroup | None:
+        """Return the workers that train one model together; None where one process does."""
+        ...
 
     @property
     def shards(self) -> int:
@@ -81,7 +102,9 @@ def use(engine: Engine) -> Iterator[Engine]:
 
 
 @contextmanager
-def engine_of(name: str, address: str | None = None) -> Iterator[Engine]:
+def engine_of(
+    name: str, address: str | None = None, *, workers: int | None = None
+) -> Iterator[Engine]:
     """Use the engine of this name, and close it at the end.
 
     Parameters
@@ -90,6 +113,8 @@ def engine_of(name: str, address: str | None = None) -> Iterator[Engine]:
     address : str, optional
         The Ray cluster to connect to: "auto" for that of this machine, or HOST:PORT. By default
         one is started on this machine, unless the environment variable RAY_ADDRESS names one.
+    workers : int, optional
+        With Ray, train each neural network by up to so many workers.
 
     Examples
     --------
@@ -103,13 +128,15 @@ def engine_of(name: str, address: str | None = None) -> Iterator[Engine]:
     if name == "local":
         if address is not None:
             raise ParameterError(f"address={address!r}: only the engine ray has an address")
+        if workers is not None:
+            raise ParameterError(f"workers={workers}: only the engine ray has workers for training")
         with use(LocalEngine()) as engine:
             yield engine
         return
     from labelspace.engine.ray import RayEngine
 
-    with RayEngine(address) as cluster, use(cluster) as engine:
+    with RayEngine(address, workers=workers) as cluster, use(cluster) as engine:
         yield engine
 
 
-__all__ = ["ENGINES", "Engine", "LocalEngine", "current", "engine_of", "use"]
+__all__ = ["ENGINES", "Engine", "LocalEngine", "TrainingGroup", "current", "engine_of", "use"]

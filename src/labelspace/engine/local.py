@@ -50,6 +50,11 @@ class LocalEngine:
         self.workers = workers
 
     @property
+    def group(self) -> None:
+        """Return None: one process trains a model."""
+        return
+
+    @property
     def shards(self) -> int:
         """Return 1: work that threads can divide is left to the threads of this process."""
         return 1

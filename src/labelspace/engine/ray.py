@@ -22,14 +22,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
-from labelspace._core.threads import cores, set_cores
+from labelspace._core.threads import cores
+from labelspace.engine.ray_nodes import node_cores, ray_module, threads_for, use_cores
+from labelspace.engine.ray_training import RayTraining
 from labelspace.engine.tasks import begin_worker, run_task
-from labelspace.errors import LabelspaceError, MissingExtraError, ParameterError
+from labelspace.errors import LabelspaceError, ParameterError
 
 Result = TypeVar("Result")
 
 SHARDS_PER_NODE = 4  # so that nodes of different speed end at about the same time
-_OMP = "OMP_NUM_THREADS"
 _OWN = "local"  # what Ray calls a cluster that is started for this connection
 # By its name of other systems, but on all it decides whether nodes listen beyond 127.0.0.1.
 _BEYOND_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
@@ -52,6 +53,14 @@ class RayEngine:
     object_store_bytes : int, optional
         Memory for shared arrays and results, of a cluster that is started here; by default Ray
         takes 30 % of the machine's.
+    workers : int, optional
+        Train each neural network by up to so many workers, which share the examples of a batch.
+        Default: in one process.
+
+    Attributes
+    ----------
+    group : RayTraining or None
+        These workers.
 
     Examples
     --------
@@ -67,9 +76,13 @@ class RayEngine:
         *,
         max_retries: int = 3,
         object_store_bytes: int | None = None,
+        workers: int | None = None,
     ) -> None:
         if max_retries < 0:
             raise ParameterError(f"max_retries={max_retries}: expected an integer of at least 0")
+        if workers is not None and workers < 1:
+            raise ParameterError(f"workers={workers}: expected an integer of at least 1 or none")
+        self.group = None if workers is None else RayTraining(self, workers)
         self.address = address or os.environ.get("RAY_ADDRESS") or _OWN
         self.max_retries = max_retries
         if self.address == _OWN:
@@ -141,10 +154,8 @@ class RayEngine:
             while pending:
                 [done], _ = ray.wait(list(pending), num_returns=1, fetch_local=False)
                 number = pending.pop(done)
-                result, error = self._fetched(ray, done)
+                result = self.fetched(ray, done)
                 del done  # the result's place in the object store
-                if error is not None:
-                    raise error
                 results[number] = result
                 keep(number, result)
                 report(len(results), len(work))
@@ -185,19 +196,21 @@ class RayEngine:
             raise _not_plain(str(error).strip().splitlines()[0]) from None
         return pending
 
-    def _fetched(self, ray: Any, reference: Any) -> tuple[Any, Exception | None]:
-        """Return the result of a task that is done, and its error."""
+    def fetched(self, ray: Any, reference: Any) -> Any:
+        """Return the result of a task that is done, or raise its error."""
         try:
             result, error = ray.get(reference)
         except ray.exceptions.RayTaskError as failure:
-            return None, _not_plain(str(failure.cause))
+            raise _not_plain(str(failure.cause)) from None
         except ray.exceptions.RayError as failure:
-            return None, LabelspaceError(
+            raise LabelspaceError(
                 f"a task's worker ended {self.max_retries + 1} times; if its node was out of "
                 f"memory, use fewer or larger nodes: {str(failure).strip().splitlines()[0]}"
-            )
+            ) from None
+        if error is not None:
+            raise error
         # Arrays in the object store are read-only, and unmapped when the cluster is closed.
-        return copy.deepcopy(result), error
+        return copy.deepcopy(result)
 
     def connect(self) -> Any:
         """Start the cluster or connect to it, unless this is done; return the module `ray`."""
@@ -248,24 +261,6 @@ class RayEngine:
         self.close()
 
 
-def ray_module() -> Any:
-    """Return the module `ray`, or raise MissingExtraError."""
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            "the engine ray needs ray, which is not installed: pip install 'labelspace[ray]'"
-        ) from None
-    return ray
-
-
-def node_cores() -> list[int]:
-    """Return the cores of each node that has any; the head of a cluster may have none."""
-    nodes = ray_module().nodes()
-    found = (int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"])
-    return [count for count in found if count]
-
-
 @contextmanager
 def _same_signals() -> Iterator[None]:
     """Keep the handler of SIGTERM, which Ray replaces by one that skips our clean-up."""
@@ -310,22 +305,6 @@ def _run(
         return run_task(function, number, n_tasks, task, shared)[1], None
     except Exception as error:
         return None, error
-
-
-def threads_for(n_cores: int) -> str:
-    """Return how many threads libraries use on so many cores: the caller's OMP_NUM_THREADS."""
-    return os.environ.get(_OMP, str(n_cores))
-
-
-def use_cores(n_cores: int, threads: str) -> None:
-    """Use as many threads as the task has cores; the worker may have run others before."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
-
-    set_cores(n_cores)
-    os.environ[_OMP] = threads  # for libraries that are imported later
-    threadpool_limits(int(threads))
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(int(threads))
 
 
 def _name(function: Callable[..., Any]) -> str:

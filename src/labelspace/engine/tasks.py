@@ -19,6 +19,10 @@ Result = TypeVar("Result")
 _is_worker = False
 
 
+class WorkerLostError(Exception):
+    """Another worker of the same training has ended: this one is to be started again."""
+
+
 def begin_worker() -> None:
     """Note that this process is a worker, whose cores are in use already."""
     global _is_worker

@@ -10,8 +10,9 @@ from itertools import chain
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
 from labelspace._core.dense import unit_array
+from labelspace._core.schema import Schema, floats, ints
 from labelspace._core.sparse import digest
 from labelspace.features.base import TextTransformer
 from labelspace.features.cache import cached_vectors
@@ -71,11 +72,17 @@ class TokenTable:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray], n_tokens: int) -> TokenTable:
-        """Return the table that `arrays` hold, checked, for at least `n_tokens` tokens."""
-        codes, scales = arrays["codes"], arrays["scales"]
-        fits = codes.ndim == 2 and codes.dtype == np.int8 and are_numbers(scales, len(codes))
-        expect(fits and n_tokens <= len(codes), "the vectors do not fit the tokens")
-        return cls(codes, scales)
+        """Return the table of arrays of the schema, for at least `n_tokens` tokens."""
+        expect(n_tokens <= len(arrays["codes"]), "the vectors do not fit the tokens")
+        return cls(arrays["codes"], arrays["scales"])
+
+    @staticmethod
+    def schema() -> Schema:
+        """Declare `arrays`."""
+        return [
+            ints("codes", "tokens", "columns", low=-128, types="i1"),
+            floats("scales", "tokens"),
+        ]
 
     def sums(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
         """Return (n, dim) float32: the sum of the vectors of each text's tokens.

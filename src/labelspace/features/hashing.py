@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.schema import check_arrays
 from labelspace.errors import ParameterError
 from labelspace.features.base import TextTransformer, check_count
 from labelspace.features.ngrams import (
@@ -85,8 +86,9 @@ class Hashing(TextTransformer):
         return {"parameters": self._parameters()}, {}
 
     @classmethod
-    def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:  # noqa: ARG003
+    def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the features whose `state` this is."""
+        check_arrays([], arrays)
         return cls(**with_pairs(params["parameters"]))
 
 

@@ -16,7 +16,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import all_within, are_offsets, expect
+from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, check_arrays, ints, offsets
 from labelspace.data.label_texts import LabelTexts
 from labelspace.features.name_codes import COLUMNS
 from labelspace.features.ngrams import text_blocks
@@ -29,6 +30,18 @@ _ARRAYS = (
     "word_stem", "word_folded", "folded_stem", "form_ptr", "form_words", "form_label",
     "key_ptr", "key_forms", "key_offset",
 )  # fmt: skip
+_SCHEMA: Schema = [
+    ints("word_stem", "words", limit="stems", types="i8"),
+    ints("word_folded", "words", limit="folded", types="i8"),
+    ints("folded_stem", "folded", limit="stems", types="i8"),
+    ints("form_words", "words of forms", limit="words", types="i8"),
+    ints("form_label", "forms", limit="labels", types="i8"),
+    offsets("form_ptr", "forms", "words of forms", filled=True),
+    offsets("key_ptr", "stems", "forms"),
+    ints("key_forms", "forms", limit="forms", types="i8"),
+    ints("key_offset", "forms", types="i8"),
+    ints("traits", "forms", 6, low=-(2**31), limit=2**31, types="i8"),
+]
 # Numbers of kinds of words; those of the compiled loop, which is imported when it is needed.
 _SAME, _FOLDED, _STEM, _PART = range(4)
 
@@ -147,30 +160,12 @@ class NameMatcher:
             numbered.append({each: number for number, each in enumerate(listed)})
             expect(len(numbered[-1]) == len(listed), f"the {name} of names are not different")
         _, words, folded, stems = numbered
+        counts = {"words": len(words), "folded": len(folded), "stems": len(stems)}
+        check_arrays(_SCHEMA, arrays, labels=n_labels, **counts)
         own = {name: np.ascontiguousarray(arrays[name]) for name in (*_ARRAYS, "traits")}
-        n_forms, n_words = len(own["form_label"]), len(own["form_words"])
         sizes = np.diff(own["form_ptr"])
-        holds = (
-            all(array.dtype == np.int64 for array in own.values())
-            and own["word_stem"].shape == own["word_folded"].shape == (len(words),)
-            and own["folded_stem"].shape == (len(folded),)
-            and own["form_words"].shape == (n_words,)
-            and all_within(own["word_stem"], 0, len(stems))
-            and all_within(own["word_folded"], 0, len(folded))
-            and all_within(own["folded_stem"], 0, len(stems))
-            and are_offsets(own["form_ptr"], n_forms, n_words)
-            and bool((sizes > 0).all())
-            and all_within(own["form_words"], 0, len(words))
-            and all_within(own["form_label"], 0, n_labels)
-            and are_offsets(own["key_ptr"], len(stems), n_forms)
-            and own["key_forms"].shape == own["key_offset"].shape == (n_forms,)
-            and all_within(own["key_forms"], 0, n_forms)
-            and own["traits"].shape == (n_forms, 6)
-        )
-        expect(holds, "the names of labels do not fit together")
-        offsets = own["key_offset"]
         expect(
-            bool(((offsets >= 0) & (offsets < sizes[own["key_forms"]])).all()),
+            bool((own["key_offset"] < sizes[own["key_forms"]]).all()),
             "a name has fewer words than it is looked up by",
         )
         return cls(n_labels, tuple(languages), words, folded, stems, own)

@@ -19,6 +19,7 @@ import numpy as np
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.not_fitted import NotFittedError
+from labelspace._core.schema import MOST_LETTERS, check_arrays, floats, letters
 from labelspace._core.sparse import digest
 from labelspace._core.work import report_work
 from labelspace.errors import InputError, MissingExtraError, ParameterError
@@ -95,6 +96,17 @@ class SentenceVectors(DenseFeatures):
         torch, transformers = _libraries()
         config = encoder_config(settings["config"], transformers)
         own = with_prefix("weights.", arrays)
+        check_arrays(
+            [
+                letters("tokenizer", MOST_LETTERS),
+                # `built` compares their sizes with the settings.
+                *(
+                    floats(f"weights.{name}", *array.shape, types="f2 f4")
+                    for name, array in own.items()
+                ),
+            ],
+            arrays,
+        )
         model = built(
             lambda: transformers.AutoModel.from_config(config, trust_remote_code=False),
             {name: array.shape for name, array in own.items()},

@@ -16,6 +16,7 @@ import numpy as np
 
 from labelspace._core.arrays import read_arrays
 from labelspace._core.not_fitted import NotFittedError
+from labelspace._core.schema import MOST_LETTERS, check_arrays, letters
 from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.base import check_count
@@ -78,6 +79,7 @@ class StaticVectors(DenseFeatures):
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the features whose `state` this is."""
         features = cls(**params["parameters"])
+        check_arrays([*TokenTable.schema(), letters("tokenizer", MOST_LETTERS)], arrays)
         features._tokenizer = restored_tokenizer(arrays["tokenizer"], "static")
         features._table = TokenTable.restored(arrays, features._tokenizer.get_vocab_size())
         return features

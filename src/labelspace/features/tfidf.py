@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
 from labelspace._core.not_fitted import NotFittedError
+from labelspace._core.schema import check_arrays, floats
 from labelspace.errors import InputError, ParameterError
 from labelspace.features.base import TextTransformer, check_count
 from labelspace.features.ngrams import (
@@ -128,12 +129,15 @@ class Tfidf(TextTransformer):
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the features whose `state` this is."""
         tfidf = cls(**with_pairs(params["parameters"]))
-        tfidf._vocabularies = []
+        tfidf._vocabularies, sizes = [], {}
         for kind, analyze in tfidf._analyzers().items():
-            terms, idf = params["vocabulary"][kind], arrays[f"idf.{kind}"]
+            terms = params["vocabulary"][kind]
             holds = isinstance(terms, list) and all(isinstance(term, str) for term in terms)
-            expect(holds and are_numbers(idf, len(terms)), "the terms do not fit their weights")
+            expect(holds, "the terms are not texts")
+            sizes[kind] = len(terms)
+            idf = arrays[f"idf.{kind}"]
             tfidf._vocabularies.append(_Vocabulary(kind, analyze, terms, idf))
+        check_arrays([floats(f"idf.{kind}", kind) for kind in sizes], arrays, **sizes)
         return tfidf
 
     def _fitted(self) -> list[_Vocabulary]:

@@ -6,7 +6,6 @@ which a sparse matrix does not store, are no tokens. Ids 0, 1 and 2 are `<pad>`,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -17,7 +16,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import expect
+from labelspace._core.json_text import checked_json, shortened
 from labelspace._core.not_fitted import NotFittedError
+from labelspace._core.schema import MOST_LETTERS, check_arrays, letters
 from labelspace.errors import (
     InputError,
     MissingExtraError,
@@ -106,6 +107,7 @@ class Tokens(TextTransformer):
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the features whose `state` this is."""
         tokens = cls(**params["parameters"])
+        check_arrays([letters("tokenizer", MOST_LETTERS)], arrays)
         tokens._tokenizer = restored_tokenizer(arrays["tokenizer"])
         return tokens
 
@@ -192,9 +194,8 @@ def restored_tokenizer(written: np.ndarray, extra: str = "t5", n_tokens: int | N
     It splits texts by regular expressions, of which only a few short ones are read from a file.
     """
     library = tokenizers_library(extra)
-    expect(written.dtype == np.uint8 and written.ndim == 1, "the tokenizer is not a text")
     text = written.tobytes().decode()
-    patterns = _patterns(json.loads(text))
+    patterns = _patterns(checked_json(written))
     holds = len(patterns) <= _MOST_PATTERNS and max(map(len, patterns), default=0) <= _LONGEST
     expect(holds, "the tokenizer has too many or too long regular expressions")
     try:
@@ -202,7 +203,7 @@ def restored_tokenizer(written: np.ndarray, extra: str = "t5", n_tokens: int | N
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library raises bare Exceptions, and panics
-        raise ModelFormatError(f"the tokenizer cannot be read: {error}") from None
+        raise ModelFormatError(f"the tokenizer cannot be read: {shortened(error)}") from None
     fits = n_tokens is None or tokenizer.get_vocab_size() <= n_tokens
     expect(fits, "the tokenizer has more tokens than there are vectors")
     return tokenizer

@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from labelspace._core.checks import expect
 from labelspace._core.dense import unit_array
 from labelspace._core.not_fitted import NotFittedError
+from labelspace._core.schema import MOST_LETTERS, check_arrays, letters
 from labelspace._core.sparse import digest
 from labelspace.errors import InputError, MissingExtraError
 from labelspace.features.base import check_count
@@ -82,7 +84,10 @@ class WordVectors(DenseFeatures):
     @classmethod
     def from_state(cls, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the features whose `state` this is."""
-        return cls(**params["parameters"])._take(arrays)
+        features = cls(**params["parameters"])
+        check_arrays([*TokenTable.schema(), letters("words", MOST_LETTERS)], arrays)
+        expect(arrays["codes"].shape[1] == features.dim, "the vectors are of another size")
+        return features._take(arrays)
 
     def _take(self, arrays: Mapping[str, np.ndarray]) -> Self:
         words = arrays["words"].tobytes().decode().split("\n")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labelspace._core.checks import all_within, expect
 from labelspace._core.compiled import loop
+from labelspace._core.schema import Schema, ints, once, parents, sizes_of
 from labelspace.errors import InputError
 
 if TYPE_CHECKING:
@@ -217,19 +217,17 @@ class LabelTree:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LabelTree:
-        """Restore a tree from `arrays` after checking them; memory maps are not copied."""
-        parent, label, n_labels = arrays["parent"], arrays["label"], int(arrays["n_labels"][0])
-        holds = (
-            parent.shape == label.shape == (len(parent),)
-            and len(parent) > 0
-            and int(parent[0]) == -1
-            and all_within(parent[1:], 0, len(parent))
-            and bool((parent[1:] < np.arange(1, len(parent))).all())
-            and bool((parent[2:] >= parent[1:-1]).all())
-            and all_within(label, -1, n_labels)
-        )
-        expect(holds, "the label tree is not one")
-        return cls(parent, label, n_labels)
+        """Restore a tree from `arrays`, which are of its schema; memory maps are not copied."""
+        return cls(arrays["parent"], arrays["label"], int(arrays["n_labels"][0]))
+
+    @staticmethod
+    def schema(prefix: str, nodes: str, widest: str) -> Schema:
+        """Declare `arrays`; names of sizes: `widest` is the largest number of children."""
+        return [
+            parents(f"{prefix}parent", nodes, widest),
+            ints(f"{prefix}label", nodes, low=-1, limit="labels", types="i4", rules=(once,)),
+            sizes_of(f"{prefix}n_labels", "labels"),
+        ]
 
 
 def taxonomy_forest(taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:

@@ -69,14 +69,14 @@ def picture(label_map: LabelMap, kind: str = "png") -> bytes:
             () if kind == "svg" else [withStroke(linewidth=1.8, foreground="white", alpha=0.85)]
         )
         _write_names(axes, label_map, radius, _Widths(canvas), halo)
-        file = BytesIO()
+        file, title = BytesIO(), on_one_line(label_map.title)
         if kind == "svg":
             # The same map gives the same file, with names as text.
             with rc_context({"svg.fonttype": "none", "svg.hashsalt": "labelspace"}):
-                about = {"Title": label_map.title, "Date": None}
+                about = {"Title": title, "Date": None}
                 FigureCanvasSVG(figure).print_svg(file, metadata=about)
         else:
-            canvas.print_png(file, metadata={"Software": "labelspace", "Title": label_map.title})
+            canvas.print_png(file, metadata={"Software": "labelspace", "Title": title})
     return file.getvalue()
 
 

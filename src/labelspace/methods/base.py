@@ -20,6 +20,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
@@ -27,11 +28,13 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.not_fitted import NotFittedError
+from labelspace._core.schema import Schema, check_arrays
 from labelspace._core.sparse import checked_features, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
-from labelspace.errors import UnsupportedError
+from labelspace.engine import current
+from labelspace.errors import ModelFormatError, UnsupportedError
 from labelspace.methods.arguments import fit_data, refuse_not_taken, update_data
 from labelspace.methods.capabilities import Capabilities, Neighbour
 from labelspace.methods.parameters import (
@@ -46,6 +49,7 @@ from labelspace.methods.parameters import (
 )
 from labelspace.methods.parametrised import Parametrised
 from labelspace.methods.presets import preset
+from labelspace.methods.workers import fit_in_group
 from labelspace.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -155,7 +159,11 @@ class Method(Capabilities, Parametrised):
         shape = Shape.of(data.X, data.Y, name_matches, data.label_texts)
         self.params_ = SimpleNamespace(**self.resolve(self.get_params(), shape))
         self.held_out_ = None
-        self._change(self._fit, data)
+        group = current().group
+        if group is not None and self.can_train_in_workers:
+            self._change(partial(fit_in_group, self, group), data)
+        else:
+            self._change(self._fit, data)
         return self
 
     def partial_fit(
@@ -270,7 +278,7 @@ class Method(Capabilities, Parametrised):
         self._check_fitted()
         k = checked_count("k", k)
         X = checked_features(X, self.n_features_in_)
-        best = self._predict(X, min(k, self.n_labels_))
+        best = self.rank(X, min(k, self.n_labels_))
         if best.k == k:
             return best
         padded = Ranking.empty(len(best), k)
@@ -290,8 +298,19 @@ class Method(Capabilities, Parametrised):
         Returns
         -------
         Ranking
+
+        Raises
+        ------
+        ModelFormatError
+            If a score is not finite.
         """
-        return self._predict(X, k)
+        best = self._predict(X, k)
+        # Finite weights of a damaged model may overflow.
+        if not np.isfinite(best.scores).all():
+            raise ModelFormatError(
+                "the scores are not finite: the model is damaged, restore it from a copy"
+            )
+        return best
 
     def score(self, X: Any, Y: Any) -> float:
         """Return P@1 as a share: scikit-learn's grid search compares parameters by it.
@@ -348,12 +367,25 @@ class Method(Capabilities, Parametrised):
         """Return everything fitted as a flat dict of arrays, without Python objects."""
 
     @abstractmethod
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        """Declare the arrays of `state`; a model whose arrays are others is refused.
+
+        `params_`, `n_features_in_` and `n_labels_` are set; the last two are the sizes "features"
+        and "labels". The arrays of the file only show which of the parts that may be missing are
+        there.
+        """
+
+    def expanded(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return the arrays as `schema` declares them, where `state` stores them in fewer bytes."""
+        return arrays
+
+    @abstractmethod
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restore what `state` returned.
 
-        `params_`, `n_features_in_` and `n_labels_` are set. The arrays may be read-only memory
-        maps, and come from a file that is not trusted: check them with `labelspace._core.checks`
-        before compiled code reads them.
+        `params_`, `n_features_in_` and `n_labels_` are set, and the arrays are those of `schema`.
+        They may be read-only memory maps. They come from a file that is not trusted: what a schema
+        cannot declare is checked here, before compiled code reads it.
         """
 
     @classmethod
@@ -419,5 +451,7 @@ class Method(Capabilities, Parametrised):
         method, resolved = cls.with_parameters(document)
         method.params_ = SimpleNamespace(**resolved)
         method.n_features_in_, method.n_labels_ = n_features, n_labels
+        arrays = method.expanded(arrays)
+        check_arrays(method.schema(arrays), arrays, features=n_features, labels=n_labels)
         method.load_state(arrays)
         return method

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.schema import Schema, floats, same_as
 from labelspace._core.sparse import as_csr
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -59,9 +59,11 @@ class MostCommon(Method):
     def state(self) -> dict[str, np.ndarray]:
         return {"share": self.share_}
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:  # noqa: ARG002
+        return [floats("share", "labels", low=0.0, high=1.0)]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.share_ = arrays["share"]
-        expect(are_numbers(self.share_, self.n_labels_), "the frequencies do not match the labels")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003
@@ -115,9 +117,11 @@ class Random(Method):
     def state(self) -> dict[str, np.ndarray]:
         return {"n": np.array(self.n_)}
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:  # noqa: ARG002
+        return [same_as("n", "labels")]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.n_ = int(arrays["n"])
-        expect(self.n_ == self.n_labels_, "the number of labels does not match")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:  # noqa: ARG003

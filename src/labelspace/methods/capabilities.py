@@ -60,6 +60,8 @@ class Capabilities:
         Whether `refit_grown` is supported.
     can_find_examples : bool
         Whether `nearest_examples` is supported.
+    can_train_in_workers : bool
+        Whether `fit` can divide the examples of a batch among the workers of an engine.
     has_space : bool
         Whether labels have vectors, `label_vectors_`.
     has_label_trees : bool
@@ -94,6 +96,7 @@ class Capabilities:
     can_compare_labels: ClassVar[bool] = False
     can_refit_grown: ClassVar[bool] = False
     can_find_examples: ClassVar[bool] = False
+    can_train_in_workers: ClassVar[bool] = False
     has_space: ClassVar[bool] = False
     has_label_trees: ClassVar[bool] = False
     needs_label_names: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.checks import all_within, expect
+from labelspace._core.schema import Schema, csr, ints
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr, with_columns
 from labelspace.components.examples import Examples
 from labelspace.components.training_data import Shape, TrainingData
@@ -167,15 +167,20 @@ class KNN(Method):
         arrays = {**self.neighbours_.state(), **pack_csr("Y", self.Y_)}
         return {**arrays, "unused": self.unused_} if len(self.unused_) else arrays
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:  # noqa: ARG002
+        return [
+            *csr("Y", "examples", "labels", sets=True),
+            *csr("postings", "features", "examples"),
+            ints("unused", "unused", limit="features", required=False),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
-        sizes, most = (self.n_features_in_, self.Y_.shape[0]), self.params_.max_postings
+        self.Y_, most = unpack_csr("Y", arrays), self.params_.max_postings
         if most is None:
-            self.neighbours_ = SparseNeighbours.restore(arrays, sizes)
+            self.neighbours_ = SparseNeighbours.restore(arrays)
         else:
-            self.neighbours_ = BoundedNeighbours.restore(arrays, sizes, most)
+            self.neighbours_ = BoundedNeighbours.restore(arrays, most)
         self.unused_ = arrays.get("unused", np.zeros(0, np.int64))
-        expect(all_within(self.unused_, 0, self.n_features_in_), "the unused features do not fit")
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix, diags, vstack
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.schema import Schema, csr, scalars
 from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr, with_rows
 from labelspace.classifiers.sparse_scores import best
 from labelspace.components.calibration import CALIBRATION_K, Calibration
@@ -199,13 +199,18 @@ class LabelText(Method):
             "calibration": self.calibration_.state(),
         }
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:  # noqa: ARG002
+        return [
+            *csr("texts", "labels", "features"),
+            *csr("centroids", "labels", "features"),
+            scalars("lengths", "labels", low=0.0),
+            scalars("calibration", 2),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        shape = self.n_labels_, self.n_features_in_
-        self.texts_ = unpack_csr("texts", arrays, shape)
-        lengths = arrays["lengths"]
-        expect(are_numbers(lengths, shape[0]), "the lengths of the means do not fit the labels")
+        self.texts_ = unpack_csr("texts", arrays)
         self.calibration_ = Calibration.restore(arrays["calibration"], EPS)
-        self._set_sums(unpack_csr("centroids", arrays, shape), lengths)
+        self._set_sums(unpack_csr("centroids", arrays), arrays["lengths"])
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

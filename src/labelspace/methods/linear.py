@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import OFFSETS, are_numbers, expect
+from labelspace._core.checks import OFFSETS
+from labelspace._core.schema import Schema, csr, ints, optional, scalars
 from labelspace._core.sparse import as_csr, checked_features, rows_with, unit_rows, with_values
 from labelspace._core.threads import cores
 from labelspace.classifiers.lanes import LANES
@@ -19,12 +20,14 @@ from labelspace.components.examples import (
     Examples,
     check_kept,
     due_for_fit,
+    examples_schema,
     restored_counts,
 )
 from labelspace.components.held_out_ranking import HeldOutRanking
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
+from labelspace.errors import ModelFormatError
 from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.defaults import autos, resolve_shared
@@ -274,7 +277,8 @@ class Linear(Method):
 
     def _scored(self, X: csr_matrix, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return candidates (n, k), their scores, and their naive Bayes log-likelihoods."""
-        assert self.shortlister_ is not None
+        if self.shortlister_ is None:  # a member of a fusion that reranks keeps none
+            raise ModelFormatError("the short list is missing: restore the model from a copy")
         listed, log_likelihood = self.shortlister_.search(X, min(k, self.ranker_.weights.shape[0]))
         log_likelihood[listed < 0] = 0.0  # -inf times a weight of 0 would be NaN
         return listed, self.ranker_.score(X, listed), log_likelihood
@@ -360,14 +364,21 @@ class Linear(Method):
         counts = {"fitted_counts": self.fitted_counts_}
         return {**self.ranker_.state(), **listed, **kept, **counts, "numbers": numbers}
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        return [
+            *csr("weights", "labels", "features + 1"),
+            *optional(Shortlister.schema(), arrays),
+            *examples_schema(arrays),
+            ints("fitted_counts", "labels", required=False),
+            scalars("numbers", 3),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        sizes = self.n_labels_, self.n_features_in_
-        self.ranker_ = LinearRanker.restore(arrays, *sizes)
-        self.shortlister_ = Shortlister.restore(arrays, *sizes) if OFFSETS in arrays else None
-        expect(are_numbers(arrays["numbers"], 3), "the calibration is not three numbers")
+        self.ranker_ = LinearRanker.restore(arrays)
+        self.shortlister_ = Shortlister.restore(arrays) if OFFSETS in arrays else None
         self.shortlist_weight_ = float(arrays["numbers"][0])
         self.calibration_ = Calibration.restore(arrays["numbers"][1:])
-        self.examples_ = Examples.restore(arrays, self.n_features_in_, self.n_labels_)
+        self.examples_ = Examples.restore(arrays)
         self.fitted_counts_ = restored_counts(arrays, self.n_labels_)
 
     @classmethod

@@ -33,6 +33,8 @@ Group = Literal["usual", "paper", "expert"]
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
 
+LARGEST = 1e30  # of a parameter: computations are in 32 bits, and some multiply it
+
 GROUPS: Mapping[Group, str] = {
     "usual": "what users set",
     "paper": "what the paper defines, kept for its figures and for ablations",
@@ -114,6 +116,12 @@ class Parameter:
         """Raise ParameterError unless `value` is allowed; numbers of numpy count as Python's."""
         if not self._allows(plain(value)):
             raise ParameterError(f"{name}={value!r}: expected {self.describe()}")
+        parts = value if isinstance(value, tuple | list) else [value]
+        if any(isinstance(part, int | float) and abs(part) > LARGEST for part in parts):
+            raise ParameterError(
+                f"{name}={value!r}: expected a number of at most {LARGEST:g}, as training computes "
+                "with 32 bits"
+            )
 
     def implied(self, value: Any) -> Mapping[str, Any]:
         """Return the values of other parameters that this one sets: a preset has some."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from labelspace._core.plain import plain_json
+from labelspace._core.plain import plain, plain_json
 from labelspace._core.streams import replacing
 from labelspace.data.columns import KIND_JOINT, PATH_JOINT
 from labelspace.errors import ParameterError
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FORMATS = ("jsonl", "csv", "parquet")
 SEPARATOR = "|"  # between the labels of a CSV cell, unless the model's columns have another
 DIGITS = 6  # of a score
+_NEEDS_QUOTES = re.compile('[",\r\n]')
 _COLUMNS = ("id", "labels", "scores", "names", "uris", "notations")  # the last three if known
 
 
@@ -122,6 +123,8 @@ class Wanted:
         Add the ancestors of every label.
     language : str or None
         The language of the names.
+    terminal : bool
+        Show control characters as escapes, because a terminal would obey them.
     """
 
     k: int
@@ -132,6 +135,7 @@ class Wanted:
     exclude: LabelList | None = None
     ancestors: bool = False
     language: str | None = None
+    terminal: bool = False
 
 
 class BatchPredictor:
@@ -142,7 +146,8 @@ class BatchPredictor:
         self.selection = Selection(tagger, wanted.only, wanted.exclude, ancestors=wanted.ancestors)
         maker = tagger.tag_maker(wanted.language)
         paths = Paths(tagger, maker.names) if wanted.likeliest_path else None
-        self.form = _Form(maker, paths, tagger.columns.label_separator or SEPARATOR)
+        separator = tagger.columns.label_separator or SEPARATOR
+        self.form = _Form(maker, paths, separator, wanted.terminal)
         self._encoded = _ENCODERS[wanted.format]
 
     def predictions(self, batch: Dataset, first: int) -> Iterator[Prediction]:
@@ -206,7 +211,7 @@ def writer(
             stream.flush()
 
         if kind == "csv":
-            write(_csv([list(form.columns)]))
+            write(_csv([list(form.columns)], form.terminal))
         yield write
 
 
@@ -255,6 +260,7 @@ class _Form:
     maker: TagMaker
     paths: Paths | None
     separator: str
+    terminal: bool
 
     @property
     def texts(self) -> dict[str, str]:
@@ -295,7 +301,7 @@ def _csv_rows(predictions: list[Prediction], form: _Form) -> bytes:
             return json.dumps(names, ensure_ascii=False)
         return separator.join(names)
 
-    return _csv(
+    rows = (
         [
             prediction.id,
             cell([tag.id for tag in prediction.tags]),
@@ -308,12 +314,18 @@ def _csv_rows(predictions: list[Prediction], form: _Form) -> bytes:
         ]
         for prediction in predictions
     )
+    return _csv(rows, form.terminal)
 
 
-def _csv(rows: Iterable[list[str]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode("utf-8")
+def _csv(rows: Iterable[list[str]], terminal: bool) -> bytes:
+    """Return lines of CSV; cells with any line break are quoted."""
+    shown = ([plain(cell) if terminal else cell for cell in row] for row in rows)
+    return "".join(",".join(map(_quoted, row)) + "\n" for row in shown).encode("utf-8")
+
+
+def _quoted(cell: str) -> str:
+    # The csv module of Python 3.11 leaves a lone carriage return unquoted: it would end the row.
+    return '"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell
 
 
 def _arrow_table(predictions: list[Prediction], form: _Form) -> bytes:

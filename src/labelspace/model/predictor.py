@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -308,6 +309,9 @@ class Predictor(ModelLabels):
         {"id": "1", "labels": [{"name": "fruit", "score": 1.0}]}
         1
         """
+        terminal = out is None and sys.stdout.isatty()
+        if terminal and format == "parquet":
+            raise ParameterError("format='parquet': a terminal cannot show it; give a file")
         if k is None:
             k = 5 if threshold is None else thresholds.RANKED
         wanted = Wanted(
@@ -319,6 +323,7 @@ class Predictor(ModelLabels):
             exclude=exclude,
             ancestors=ancestors,
             language=language,
+            terminal=terminal,
         )
         engine = current()
         if isinstance(engine, RayEngine):

@@ -13,7 +13,6 @@ import os
 import pickle
 import re
 import shutil
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,12 +25,14 @@ import numpy as np
 
 from labelspace import errors
 from labelspace._core.files import Busy, lock_file
+from labelspace._core.scratch import scratch_folder
 from labelspace._core.streams import Spooled, at_rest
 from labelspace._version import __version__
 from labelspace.data.columns import Columns
 from labelspace.data.dataset import Dataset
 from labelspace.data.formats import frames
-from labelspace.engine.ray import RayEngine, node_cores, threads_for, use_cores
+from labelspace.engine.ray import RayEngine
+from labelspace.engine.ray_nodes import node_cores, threads_for, use_cores
 from labelspace.engine.tasks import begin_worker
 from labelspace.errors import CheckpointError, LabelspaceError
 from labelspace.model.prediction import BatchPredictor, Wanted, writer
@@ -253,8 +254,8 @@ def _kept(out: str | Path | None, job: str | None) -> Iterator[Path]:
     """Yield the folder for what is done; it stays after an error if the job can be continued."""
     target = None if out is None else Path(os.path.realpath(out))
     if target is None or job is None or (target.exists() and not target.is_file()):
-        with tempfile.TemporaryDirectory(prefix="labelspace-predict-") as temporary:
-            yield Path(temporary)
+        with scratch_folder("predict") as temporary:
+            yield temporary
         return
     folder = target.with_name(f".{target.name}.parts")
     try:

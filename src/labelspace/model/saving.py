@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelspace._core.arrays import all_finite
-from labelspace._core.checks import OFFSETS, all_within, expect
+from labelspace._core.checks import expect
+from labelspace._core.json_text import shortened
+from labelspace._core.schema import Schema, check_arrays, ints
 from labelspace._version import __version__
 from labelspace.data.columns import Columns
 from labelspace.data.label_texts import LabelTexts
@@ -29,16 +30,13 @@ from labelspace.labels.propensity import LabelCounts
 from labelspace.methods.base import Method
 from labelspace.methods.registry import method_class
 from labelspace.model import store
-from labelspace.model.figures import FIGURES, check_figures
+from labelspace.model.metadata import checked_metadata
 
 if TYPE_CHECKING:
     from labelspace.model.tagger import Tagger
 
-# Keys of `Tagger.metadata` that a saved model keeps.
-_METADATA = (
-    "data", "label_texts", "seconds", "index_base", "single_path", "updates", "text_features",
-    "threshold", "learned", FIGURES,
-)  # fmt: skip
+_LABEL_SCHEMA: Schema = [ints("counts", "labels"), ints("n_points", limit=2**53)]
+_LONGEST_MESSAGE = 500  # letters
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu")
 
 
@@ -87,21 +85,16 @@ def load_tagger(cls: type[Tagger], directory: str | Path, verify: bool) -> Tagge
     """Read a directory that `save_tagger` wrote; every error names it."""
     bundle = store.load(directory, verify=verify)
     try:
-        return restored(cls, bundle, directory, verify)
+        return restored(cls, bundle, directory)
     except (StoreError, MissingExtraError) as error:
         raise type(error)(_naming(directory, error)) from error.__cause__
     except Exception as error:  # whatever unforeseen content leads to
-        raise ModelFormatError(
-            f"{directory}: not a complete model: {error or type(error).__name__}"
-        ) from error
+        reason = shortened(error) or type(error).__name__
+        raise ModelFormatError(f"{directory}: not a complete model: {reason}") from error
 
 
-def restored(
-    cls: type[Tagger], bundle: store.Bundle, directory: str | Path, verify: bool
-) -> Tagger:
+def restored(cls: type[Tagger], bundle: store.Bundle, directory: str | Path) -> Tagger:
     """Return the Tagger of a directory's content, with its arrays; `directory` is for errors."""
-    if verify:
-        _check_finite(bundle)
     method = _restore_method(bundle, directory)
     names = bundle.documents["labels"]
     _check_names(names, method.n_labels_, "label_texts" in bundle.documents)
@@ -114,12 +107,9 @@ def restored(
     counts = None
     if "labels" in bundle.arrays:
         kept = bundle.arrays["labels"]
+        check_arrays(_LABEL_SCHEMA, kept, labels=len(names))
         counts = LabelCounts(kept["counts"], int(kept["n_points"]))
-        fits = counts.counts.shape == (len(names),) and all_within(counts.counts, 0, 2**62)
-        expect(fits, "the counts do not fit the labels")
-    metadata = {name: bundle.header[name] for name in _METADATA if name in bundle.header}
-    if FIGURES in metadata:
-        check_figures(metadata[FIGURES])
+    metadata = checked_metadata(bundle.header)
     pairs = bundle.documents.get("taxonomy")
     taxonomy = None if pairs is None else Taxonomy.from_names(_checked_pairs(pairs), names)
     texts = bundle.documents.get("label_texts")
@@ -167,13 +157,6 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
     )
 
 
-def _check_finite(bundle: store.Bundle) -> None:
-    for stem, arrays in bundle.arrays.items():
-        for name, array in arrays.items():
-            if not name.endswith(OFFSETS):
-                expect(all_finite(array), f"{stem}.safetensors: {name} holds numbers not finite")
-
-
 def _check_names(names: Any, n_labels: int, has_texts: bool) -> None:
     """Check that the names are different texts that can be printed; raise if they are not."""
     listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
@@ -195,7 +178,9 @@ def _checked_pairs(pairs: Any) -> list[tuple[str, str]]:
 
 def _naming(directory: str | Path, error: Exception) -> str:
     """Return the error's sentence with the model's directory in front, if it is not there yet."""
-    message, place = str(error), str(directory)
+    message, place = " ".join(str(error).split()), str(directory)
+    if len(message) > _LONGEST_MESSAGE:  # it has a part of the file in it
+        message = f"{message[:_LONGEST_MESSAGE]}...: the model is damaged, restore it from a copy"
     named = message.startswith((f"{place}: ", f"{place} ", f"{place}/"))
     return message if named else f"{place}: {message}"
 

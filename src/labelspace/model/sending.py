@@ -48,5 +48,5 @@ def received_model(sent: SentModel) -> Tagger:
         header, documents = json.loads(sent["text"])
         arrays: dict[str, Any] = sent["arrays"]
         bundle = Bundle(header, arrays, documents)
-        _received[sent["token"]] = restored(Tagger, bundle, "the model", verify=False)
+        _received[sent["token"]] = restored(Tagger, bundle, "the model")
     return _received[sent["token"]]

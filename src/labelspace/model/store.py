@@ -12,7 +12,6 @@ import errno
 import hashlib
 import itertools
 import json
-import math
 import os
 import re
 import shutil
@@ -29,6 +28,7 @@ import numpy as np
 
 from labelspace._core.arrays import mapped_arrays, open_flags, put_arrays
 from labelspace._core.files import Busy, beside, checked_path, left_beside, lock_file, sync
+from labelspace._core.json_text import parsed_json, shortened
 from labelspace.errors import (
     ModelChecksumError,
     ModelFileMissingError,
@@ -40,6 +40,8 @@ FORMAT = 1
 HEADER = "model.json"
 
 _FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(?:json|safetensors)")
+# A document has the names of labels or of terms; the header has no list that grows with the data.
+_MOST_HEADER, _MOST_DOCUMENT, _MOST_FILES = 1 << 26, 1 << 32, 64
 _ATTEMPTS = 20  # at reading a directory that saves replace again and again
 
 
@@ -91,7 +93,7 @@ def save(bundle: Bundle, directory: str | Path) -> None:
 
 
 def load(directory: str | Path, *, verify: bool = True) -> Bundle:
-    """Read a model; `verify=False` skips the checks that read every byte.
+    """Read a model; `verify=False` skips the checksums.
 
     All files are read from the directory that was found first, also if a save replaces it.
     """
@@ -241,9 +243,13 @@ def _read(folder: _Folder, place: Path, verify: bool) -> Bundle:
     bundle = Bundle(
         {k: v for k, v in header.items() if k not in ("format", "files")}, digest=digest
     )
+    if len(header["files"]) > _MOST_FILES:
+        raise ModelFormatError(f"{place / HEADER} names more than {_MOST_FILES} files")
     for name, metadata in header["files"].items():
         if not _FILE.fullmatch(name) or name == HEADER:
-            raise ModelFormatError(f"{place / HEADER} names a file outside the model: {name!r}")
+            raise ModelFormatError(
+                f"{place / HEADER} names a file outside the model: {shortened(repr(name))}"
+            )
         if not isinstance(metadata, dict) or {"sha256", "bytes"} - metadata.keys():
             raise ModelFormatError(f"{place / HEADER} has no checksum and size of {name}")
         with _opened(folder, place, name) as file:
@@ -265,12 +271,12 @@ def _read_file(
         )
     file.seek(0)
     if path.suffix == ".json":
-        bundle.documents[path.stem] = _parsed(file.read(), path)
+        bundle.documents[path.stem], _ = _parsed(file, path, _MOST_DOCUMENT)
         return
     try:
         bundle.arrays[path.stem], _ = mapped_arrays(file, str(path))
     except ValueError as error:
-        raise ModelFormatError(f"{error}") from None
+        raise ModelFormatError(shortened(error)) from None
 
 
 def _read_header(folder: _Folder, place: Path) -> tuple[dict[str, Any], str]:
@@ -283,8 +289,7 @@ def _read_header(folder: _Folder, place: Path) -> tuple[dict[str, Any], str]:
     except OSError as error:
         raise ModelFormatError(f"{path} is not a model header: {error.strerror}") from None
     with file:
-        content = file.read()
-    header = _parsed(content, path, "a model header")
+        header, content = _parsed(file, path, _MOST_HEADER, "a model header")
     if not isinstance(header, dict) or not isinstance(header.get("files"), dict):
         raise ModelFormatError(f"{path} is not a model header: it names no files")
     written = header.get("format")
@@ -310,19 +315,15 @@ def _opened(folder: _Folder, place: Path, name: str) -> BufferedReader:
         raise StoreError(f"{place / name} cannot be read: {error.strerror}") from error
 
 
-def _parsed(content: bytes, path: Path, what: str = "JSON") -> Any:
-    """Return the JSON value in it; numbers that are not finite are refused."""
+def _parsed(file: BufferedReader, path: Path, most: int, what: str = "JSON") -> tuple[Any, bytes]:
+    """Return the JSON value of a file of bounded size, and its bytes."""
+    content = file.read(most + 1)
+    if len(content) > most:
+        raise ModelFormatError(f"{path} is not {what}: it has more than {most:,} bytes")
     try:
-        return json.loads(content.decode(), parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError, OverflowError) as error:
+        return parsed_json(content), content
+    except ValueError as error:
         raise ModelFormatError(f"{path} is not {what}: {error}") from None
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {text} is not finite")
-    return value
 
 
 def _swap_in(fresh: Path, target: Path) -> None:

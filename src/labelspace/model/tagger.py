@@ -440,7 +440,7 @@ def load(directory: str | Path, *, verify: bool = True) -> Tagger:
     directory : path
         The model's directory, as `Tagger.save` or `labelspace train --out` wrote it.
     verify : bool, default True
-        Compare checksums and look for numbers that are not finite, which reads every byte.
+        Compare checksums. What the arrays hold is checked in any case.
 
     Returns
     -------

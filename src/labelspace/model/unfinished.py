@@ -59,9 +59,12 @@ def unfinished_run(folder: Path, method: str, *, resume: bool, restart: bool) ->
             )
         if resume and not left:
             logger.warning("there is no unfinished run in %s: starting from the beginning", folder)
-        os.ftruncate(lock, 0)
-        os.lseek(lock, 0, os.SEEK_SET)
-        os.write(lock, json.dumps({"method": method}).encode())
+        try:
+            os.ftruncate(lock, 0)
+            os.lseek(lock, 0, os.SEEK_SET)
+            os.write(lock, json.dumps({"method": method}).encode())
+        except OSError as error:
+            raise _unwritable(folder, error) from None
         yield
     finally:
         if not has_content(folder):
@@ -108,10 +111,14 @@ def _locked(folder: Path) -> int:
                 raise
             os.close(lock)  # its owner has removed it since we opened it
     except OSError as error:
-        raise CheckpointError(
-            f"{folder} cannot be written, where training keeps its checkpoints: "
-            f"{error.strerror or error}"
-        ) from None
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"{folder} cannot be written, where training keeps its checkpoints: "
+        f"{error.strerror or error}"
+    )
 
 
 def _take(lock: int, folder: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, floats
 from labelspace.nn.activations import RELU, Activation
 from labelspace.nn.products import dense_times_dense
 
@@ -56,31 +56,26 @@ class DenseLayers:
     def restore(
         cls, arrays: Mapping[str, np.ndarray], activation: Activation = RELU
     ) -> DenseLayers:
-        """Return the layers of `arrays`; raise ModelFormatError if they do not fit each other."""
+        """Return the layers of `arrays`."""
         layers = [
             {part: torch.from_numpy(np.array(arrays[f"{n}.{part}"])) for part in _PARTS}
             for n in range(len(arrays) // len(_PARTS))
         ]
-        for layer in layers:
-            weight, bias = layer["weight"], layer["bias"]
-            expect(
-                weight.ndim == 2 and bias.shape == weight.shape[1:],
-                "weight and bias of a layer differ in width",
-            )
-        for one, following in pairwise(layers):
-            fits = one["weight"].shape[1] == following["weight"].shape[0]
-            expect(fits, "the dense layers do not fit each other")
         return cls(layers, activation)
 
-    def width(self, width: int) -> int:
-        """Return the width of the output for an input of this width.
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str, width: str) -> tuple[Schema, str]:
+        """Declare `arrays` for inputs of this width; the second value is that of the output."""
+        found: Schema = []
+        while f"{prefix}{len(found) // len(_PARTS)}.bias" in arrays:
+            name = f"{prefix}{len(found) // len(_PARTS)}"
+            found += [floats(f"{name}.weight", width, name), floats(f"{name}.bias", name)]
+            width = name
+        return found, width
 
-        Raise ModelFormatError if the first layer has another one.
-        """
-        if not self.layers:
-            return width
-        expect(self.layers[0]["weight"].shape[0] == width, "the dense layers do not fit the code")
-        return int(self.layers[-1]["weight"].shape[1])
+    def width(self, width: int) -> int:
+        """Return the width of the output for an input of this width."""
+        return int(self.layers[-1]["weight"].shape[1]) if self.layers else width
 
     def __call__(self, h: Tensor) -> Tensor:
         """Return the output with its gradient, for training."""

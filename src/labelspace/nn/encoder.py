@@ -10,8 +10,8 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
-from labelspace._core.checks import are_numbers, expect
 from labelspace._core.dense import unit_array as unit_array
+from labelspace._core.schema import Schema, floats
 from labelspace._core.threads import product
 from labelspace.nn.activations import RELU, Activation
 from labelspace.nn.products import dense_times_dense, sparse_times_dense
@@ -136,30 +136,41 @@ class Encoder:
         first = SparseLinear(weight, row_lr_scale)
         return cls(first, hidden, length, bias=shift, activation=activation)
 
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str = "") -> Schema:
+        """Declare the arrays of `arrays`; the size f"{prefix}code" is that of the vectors."""
+        name, n_hidden = f"{prefix}encoder.", 0
+        while f"{name}{n_hidden}.bias" in arrays:
+            n_hidden += 1
+        widths = [*(f"{name}{number}" for number in range(n_hidden)), f"{prefix}code"]
+        found: Schema = [
+            floats(f"{name}first", "features", widths[0]),
+            floats(f"{name}bias", widths[0], required=False),
+        ]
+        for number, sizes in enumerate(pairwise(widths)):
+            plain = f"{name}{number}.weight"
+            found.append(floats(f"{name}{number}.bias", sizes[1]))
+            if plain in arrays:
+                found.append(floats(plain, *sizes))
+            else:
+                found.append(floats(f"{name}{number}.direction", *sizes))
+                found.append(floats(f"{name}{number}.length", 1))
+        return found
+
     @classmethod
     def restore(
         cls,
         arrays: Mapping[str, np.ndarray],
-        n_features: int | None = None,
         *,
         activation: Activation = RELU,
     ) -> Encoder:
         """Return the encoder of what `arrays` returned, for prediction alone."""
         first = arrays["encoder.first"]
-        expect(are_numbers(first, n_features, None), "the encoder does not fit the features")
         hidden: list[dict[str, torch.Tensor]] = []
         while own := with_prefix(f"encoder.{len(hidden)}.", arrays):
             hidden.append({part: torch.from_numpy(np.array(a)) for part, a in own.items()})
-        width = first.shape[1]
-        for layer in hidden:
-            weight, bias = _weight(layer), layer["bias"]
-            fits = weight.ndim == 2 and len(weight) == width and bias.shape == weight.shape[1:]
-            expect(fits, "the layers of the encoder do not fit each other")
-            width = weight.shape[1]
         shift = None
         if "encoder.bias" in arrays:
-            fits = are_numbers(arrays["encoder.bias"], first.shape[1])
-            expect(fits, "the layers of the encoder do not fit each other")
             shift = torch.from_numpy(np.array(arrays["encoder.bias"]))
         table = SparseLinear.frozen(first)
         return cls(table, hidden, bias=shift, activation=activation, frozen=True)

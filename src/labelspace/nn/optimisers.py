@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 
+from labelspace.nn import exchange
 from labelspace.nn.row_tables import RowTable
 
 
@@ -54,6 +55,9 @@ class TorchOptimiser:
     def step(self, scale: float) -> None:
         for group, base in zip(self.inner.param_groups, self._base, strict=True):
             group["lr"] = base * scale
+        exchange.current().sum_gradients(
+            [tensor for group in self.inner.param_groups for tensor in group["params"]]
+        )
         self.inner.step()
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -100,7 +104,9 @@ class RowOptimiser:
         """Do nothing: tables make their leaves anew for each batch."""
 
     def step(self, scale: float) -> None:
+        together = exchange.current()
         for table, rate in self.tables.values():
+            table.exchange(together)
             table.step(rate * scale)
 
     def state(self) -> dict[str, torch.Tensor]:

@@ -7,6 +7,10 @@ a batch without labels are 0.
 
 `counts` (labels,) states how often each label stands in the batch, once if None. The value and its
 gradient are those of a V with as many copies of each row, at the cost of one.
+
+Several workers of a training have the same V and U. Of `glas` and `graph_laplacian` each returns a
+part, and the parts add up to the whole; what `glas` costs most, products of size labels x dim x
+dim, is divided among the workers.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from labelspace.nn import exchange
 from labelspace.nn.losses import with_gradient
 
 
@@ -30,7 +35,7 @@ def graph_laplacian(V: Tensor, U: Tensor, counts: Tensor | None = None) -> Tenso
     degrees = U @ _repeated(torch.ones_like(v[:, :1]), counts)
     # The sum is 2 tr(V^T L V) for the graph's Laplacian L = diag(degrees) - U.
     laplacian = _repeated(degrees * v - U @ _repeated(v, counts), counts)
-    scale = 2.0 / _size(v, counts) ** 2
+    scale = 2.0 / _size(v, counts) ** 2 / exchange.current().size
     return with_gradient(V, scale * (v * laplacian).sum(1).sum(), 2.0 * scale * laplacian)
 
 
@@ -39,16 +44,21 @@ def glas(V: Tensor, U: Tensor, counts: Tensor | None = None) -> Tensor:
 
     On unit vectors this is `graph_laplacian` + `spread_out` minus a constant.
     """
-    v = V.detach()
+    v, together = V.detach(), exchange.current()
     copies = _repeated(v, counts)
-    gram, target = copies.T @ v, U @ copies
+    start = together.part(len(v)).start
+    own = slice(start, start + together.counted(len(v)))
+    gram, target = together.summed(copies[own].T @ v[own]), U @ copies
     squares = U * U
     constant = squares.sum() if counts is None else counts @ (squares @ counts[:, None])[:, 0]
     value = gram.square().sum(1).sum() - 2.0 * (copies * target).sum(1).sum() + constant
     pairs = _size(v, counts) ** 2
-    gradient = torch.addmm(target, v, gram, beta=-1.0).mul_(4.0 / pairs)
+    gradient = torch.addmm(target[own], v[own], gram, beta=-1.0).mul_(4.0 / pairs)
+    if together.size > 1:
+        gradient = torch.zeros_like(v).index_add_(0, torch.arange(own.start, own.stop), gradient)
     # Rounding may make a perfect fit negative.
-    return with_gradient(V, value.clamp(min=0.0) / pairs, _repeated(gradient, counts))
+    value = value.clamp(min=0.0) / (pairs * together.size)
+    return with_gradient(V, value, _repeated(gradient, counts))
 
 
 def gravity(Z: Tensor, V: Tensor, counts: Tensor | None = None) -> Tensor:

@@ -18,6 +18,7 @@ from scipy.sparse import csr_matrix
 from labelspace._core.adam import adam_update
 from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks
+from labelspace.nn.exchange import Exchange
 from labelspace.nn.products import rows_per_block, sparse_times_dense
 
 
@@ -91,6 +92,12 @@ class RowTable:
         self._leaf = torch.from_numpy(self.weight[ids]).requires_grad_()
         return self._leaf
 
+    def exchange(self, exchange: Exchange) -> None:
+        """Use the rows that any worker looked up last, with the sums of their gradients."""
+        if exchange.size > 1 and self._leaf.grad is not None:
+            self._ids, gradient = exchange.sum_rows(self._ids, self._leaf.grad)
+            self._leaf = leaf_of(gradient)
+
     def step(self, rate: float) -> None:
         """Update the rows that were looked up last by a step of Adam at this learning rate."""
         if self._leaf.grad is None:
@@ -141,6 +148,12 @@ class SparseLinear(RowTable):
         self._leaf = torch.from_numpy(sparse_times_dense(X, self.weight)).requires_grad_()
         return self._leaf
 
+    def exchange(self, exchange: Exchange) -> None:
+        """Use the last batches of all workers, with the gradients by their activations."""
+        if exchange.size > 1 and self._leaf.grad is not None:
+            self._X, gradient = exchange.joined_batch(self._X, self._leaf.grad)
+            self._leaf = leaf_of(gradient)
+
     def step(self, rate: float) -> None:
         """Run backward and Adam in one pass: each used row of W is read and written once."""
         if self._leaf.grad is None:
@@ -158,6 +171,13 @@ class SparseLinear(RowTable):
             )
 
         parallel_blocks(len(used), block, block=rows_per_block(len(used)))
+
+
+def leaf_of(gradient: torch.Tensor) -> torch.Tensor:
+    """Return a leaf with this gradient, whose values are of no use."""
+    leaf = gradient.detach()
+    leaf.grad = gradient
+    return leaf
 
 
 @loop(fastmath={"contract"})

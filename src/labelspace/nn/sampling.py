@@ -43,11 +43,57 @@ def drop_features(
     if keep == 1:
         return X
     kept = rng.random(X.nnz, np.float32) < keep
-    dropped = X.copy()
-    values = X.data / np.float32(keep) if rescale else X.data
-    dropped.data = np.where(kept, values, np.float32(0.0))
-    dropped.eliminate_zeros()
-    return dropped
+    return _thinned(X, kept, keep if rescale else 1.0)
+
+
+def _thinned(X: csr_matrix, kept: np.ndarray, divisor: float) -> csr_matrix:
+    thinned = X.copy()
+    values = X.data if divisor == 1.0 else X.data / np.float32(divisor)
+    thinned.data = np.where(kept, values, np.float32(0.0))
+    thinned.eliminate_zeros()
+    return thinned
+
+
+def own_features(
+    X: csr_matrix,
+    rows: np.ndarray,
+    own: np.ndarray | slice,
+    keep: float,
+    rng: np.random.Generator,
+    *,
+    rescale: bool = True,
+) -> csr_matrix:
+    """Return what `drop_features` leaves of a batch, of one worker's part of it alone.
+
+    Parameters
+    ----------
+    X : csr_matrix
+        All training examples, of which only the part is read.
+    rows : ndarray of int
+        The examples of the whole batch.
+    own : ndarray of int, or slice
+        The places in the batch that are this worker's.
+    keep, rescale
+        As of `drop_features`.
+    rng : numpy.random.Generator
+        It advances as for the whole batch.
+
+    Returns
+    -------
+    csr_matrix
+    """
+    mine = rows[own]
+    if len(mine) == len(rows):
+        return drop_features(X[rows], keep, rng, rescale=rescale)
+    part = X[mine]
+    if keep == 1:
+        return part
+    sizes = X.indptr[rows + 1] - X.indptr[rows]
+    ends = np.cumsum(sizes)
+    starts, counts = (ends - sizes)[own], sizes[own]
+    cells = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    kept = rng.random(ends[-1], np.float32)[cells] < keep
+    return _thinned(part, kept, keep if rescale else 1.0)
 
 
 @dataclass(frozen=True)

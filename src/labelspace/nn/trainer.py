@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from labelspace.errors import TrainingError
+from labelspace.nn import exchange
 from labelspace.nn.optimisers import Optimiser
 from labelspace.runs.callbacks import Callback
 
@@ -226,7 +227,7 @@ class Trainer:
         TrainingError
             If the loss or the validation score is not finite.
         """
-        self.task = task
+        self.task, self._exchange = task, exchange.current()
         self.steps_per_epoch = math.ceil(n_rows / self.batch_size)
         self._notify("on_start")
         self._clock = time.monotonic() - self.progress.seconds
@@ -254,7 +255,8 @@ class Trainer:
             rng = np.random.default_rng([self.seed, at.epoch, at.step])
             self._step(Batch(rows, rng))
             at.step += 1
-            at.seconds = time.monotonic() - self._clock
+            # Agreed, as callbacks of all workers may decide by it when to write a checkpoint.
+            at.seconds = self._exchange.agreed(time.monotonic() - self._clock)
             self._notify("on_batch")
             self._stop_if_signalled(stop)
         self._close_epoch()
@@ -264,7 +266,7 @@ class Trainer:
         self.task.optimiser.zero_grad()
         loss = self.task.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.loss = float(loss.detach())
+        self.loss = self._exchange.total(float(loss.detach()))
         if not math.isfinite(self.loss):
             at = self.progress
             raise TrainingError(
@@ -278,7 +280,8 @@ class Trainer:
         at = self.progress
         entry = {"epoch": at.epoch + 1, "loss": at.loss_sum / max(1, at.step)}
         if self.task.score is not None and at.epoch >= int(self.validate_from * self.epochs):
-            score = entry["score"] = float(self.task.score())
+            own = float(self.task.score()) if self._exchange.leads else 0.0
+            score = entry["score"] = self._exchange.agreed(own)
             if not math.isfinite(score):
                 raise TrainingError(f"the validation score became {score}")
             if at.best_score is None or score > at.best_score:
@@ -286,7 +289,7 @@ class Trainer:
                 self.best = {k: v.detach().clone() for k, v in self.task.parameters.items()}
         at.history.append(entry)
         at.epoch, at.step, at.loss_sum = at.epoch + 1, 0, 0.0
-        at.seconds = time.monotonic() - self._clock
+        at.seconds = self._exchange.agreed(time.monotonic() - self._clock)
 
     def _over(self) -> bool:
         at = self.progress

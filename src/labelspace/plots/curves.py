@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from labelspace._core.plain import plain
 from labelspace.errors import LabelspaceError, MissingExtraError
 from labelspace.model import store
 from labelspace.plots.pictures import page_around, picture_file, write_plot
@@ -162,7 +163,7 @@ def _curves(curves: Curves, title: str) -> Figure:
     width, height = _PANEL_INCHES
     size = (width * max(1, columns), height * max(1, lines))
     figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(title, parse_math=False)
+    figure.suptitle(plain(title), parse_math=False)
     for place, panel in enumerate(panels):
         _draw(figure.add_subplot(lines, columns, place + 1), panel)
     return figure
@@ -176,12 +177,12 @@ def curves_page(curves: Curves, title: str) -> bytes:
 
 def _table(run: str, epochs: Epochs) -> str:
     names = list(dict.fromkeys(name for entry in epochs for name in entry))
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th>{escape(plain(name))}</th>" for name in names)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_figure(entry.get(name))}</td>" for name in names) + "</tr>\n"
         for entry in epochs
     )
-    caption = f"<caption>{escape(run)}</caption>" if run else ""
+    caption = f"<caption>{escape(plain(run))}</caption>" if run else ""
     return f"<table>{caption}<tr>{head}</tr>\n{rows}</table>\n"
 
 
@@ -201,9 +202,9 @@ def _draw(axes: Axes, panel: _Panel) -> None:
             markersize=3,
             label=name.partition(" ")[2],
         )
-    axes.set_title(panel.heading)
+    axes.set_title(plain(panel.heading), parse_math=False)
     axes.set_xlabel("epoch")
-    axes.set_ylabel(panel.axis)
+    axes.set_ylabel(plain(panel.axis), parse_math=False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     if len(panel.names) > 1:

@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labelspace._core.plain import plain
 from labelspace._core.streams import replacing
 from labelspace.errors import ParameterError
 
@@ -44,7 +45,8 @@ def page_around(figure: Figure, title: str, table: str) -> bytes:
     svg = picture_file(figure, "svg").decode()
     page = (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title>\n<style>body {{ font: 14px sans-serif; margin: 2em }} "
+        f"<title>{escape(plain(title))}</title>\n"
+        "<style>body { font: 14px sans-serif; margin: 2em } "
         "svg { max-width: 100%; height: auto } td, th { padding: 0 .6em; text-align: right }"
         f"</style></head>\n<body>{svg[svg.index('<svg') :]}\n{table}</body></html>\n"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from labelspace._core.plain import plain
 from labelspace.errors import InputError, MissingExtraError
 from labelspace.metrics.reliability import Reliability
 from labelspace.plots.pictures import page_around, picture_file, write_plot
@@ -62,7 +63,7 @@ def _drawn(found: Reliability, title: str) -> Figure:
     if not found.counts.any():
         raise InputError("no label is predicted for any example: there are no scores to draw")
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
-    heading = f"{title}\nexpected calibration error {100 * found.ece:.2f} %"
+    heading = f"{plain(title)}\nexpected calibration error {100 * found.ece:.2f} %"
     figure.suptitle(heading, parse_math=False)  # a dollar sign in a title starts no formula
     shares, numbers = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     bins = len(found.counts)

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from labelspace._core.plain import plain
 from labelspace.errors import MissingExtraError
 from labelspace.plots.pictures import page_around, picture_file, write_plot
 
@@ -72,7 +73,7 @@ def _figure(trials: Trials, metric: str, title: str) -> Figure:
     lines = -(-(1 + len(names)) // columns)
     width, height = _PANEL_INCHES
     figure = Figure(figsize=(width * columns, height * lines), layout="constrained")
-    figure.suptitle(title, parse_math=False)
+    figure.suptitle(plain(title), parse_math=False)
     _draw_scores(figure.add_subplot(lines, columns, 1), trials, metric)
     for place, name in enumerate(names):
         _draw_parameter(figure.add_subplot(lines, columns, 2 + place), trials, name, metric)
@@ -131,9 +132,13 @@ def _names(trials: Trials) -> list[str]:
 
 def _table(trials: Trials, metric: str) -> str:
     names = _names(trials)
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("trial", metric, *names, "reason"))
+    head = "".join(
+        f"<th>{escape(plain(name))}</th>" for name in ("trial", metric, *names, "reason")
+    )
     rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(trial, names)) + "</tr>\n"
+        "<tr>"
+        + "".join(f"<td>{escape(plain(cell))}</td>" for cell in _cells(trial, names))
+        + "</tr>\n"
         for trial in trials
     )
     return f"<table><tr>{head}</tr>\n{rows}</table>\n"

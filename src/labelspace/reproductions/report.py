@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labelspace._core.plain import plain
 from labelspace._core.streams import replacing
 from labelspace._version import __version__
 from labelspace.comparison.compare import machine
@@ -117,7 +118,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
     """Return a Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(
-        "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
+        "| " + " | ".join(plain(c).replace("|", "\\|") for c in line) + " |" for line in lines
     )
 
 

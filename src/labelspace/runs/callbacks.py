@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from labelspace.errors import CheckpointError, ParameterError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+WORKERS = "workers"  # the folder of checkpoints of a run in other processes
 WORTH_WRITING = 10.0  # seconds; a shorter run is not written when its last epoch is over
 
 
@@ -29,6 +31,7 @@ class Progress(Protocol):
 
     epoch: int
     step: int
+    seconds: float
     history: list[dict[str, float]]
 
 
@@ -51,6 +54,20 @@ class Run(Protocol):
 
     def load_state(self, arrays: Mapping[str, np.ndarray], progress: Mapping[str, Any]) -> None:
         """Restore what `state` returned."""
+
+
+class Storage(NamedTuple):
+    """Where a run in other processes keeps its checkpoints.
+
+    Attributes
+    ----------
+    folder : Path
+    minutes : float
+        Time between checkpoints.
+    """
+
+    folder: Path
+    minutes: float
 
 
 class Callback:
@@ -94,6 +111,10 @@ class Callback:
     def blocks(self, name: str, identity: str) -> Blocks | None:
         """Return the store of the blocks of a computation without epochs; None for none."""
         del name, identity
+        return None
+
+    def storage(self) -> Storage | None:
+        """Return where a run in other processes keeps its checkpoints; None for nowhere."""
         return None
 
     def finish(self, identity: str, arrays: Arrays) -> None:
@@ -203,6 +224,12 @@ class Checkpoint(Callback):
         found = Blocks(self.path.parent, name, identity, self.minutes, self.resume)
         self._blocks.append(found)
         return found
+
+    def storage(self) -> Storage:
+        folder = self.path.parent / WORKERS
+        if not self.resume:
+            shutil.rmtree(folder, ignore_errors=True)
+        return Storage(folder, self.minutes)
 
     def finish(self, identity: str, arrays: Arrays) -> None:
         from labelspace.runs.checkpoint_files import write_checkpoint

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from labelspace._core.compiled import keeps_loops
+from labelspace._core.plain import plain
 from labelspace._core.work import listening
 from labelspace.runs.callbacks import Callback, Run
 
@@ -38,7 +39,7 @@ def _in_notebook() -> bool:
 
 def print_line(message: str) -> None:
     """Print a line on standard error at once."""
-    print(message, file=sys.stderr, flush=True)
+    print(plain(message), file=sys.stderr, flush=True)
 
 
 class Stages:
@@ -124,10 +125,18 @@ def progress_bar(bars: bool = True) -> Iterator[Display]:
     from rich.progress import (
         BarColumn,
         Progress,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Description(TextColumn):
+        """The name of a task, in which no character acts."""
+
+        def render(self, task: Task) -> Text:
+            return Text(plain(task.description), style=self.style)
 
     console = Console(stderr=True)
     # rich draws in notebooks by ipywidgets alone.
@@ -138,7 +147,7 @@ def progress_bar(bars: bool = True) -> Iterator[Display]:
         return
     with (
         Progress(
-            TextColumn("{task.description}", markup=False),
+            Description("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeRemainingColumn(),

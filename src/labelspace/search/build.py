@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelspace._core.arrays import with_prefix
+from labelspace._core.schema import Schema
 from labelspace.errors import ParameterError
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss, load_faiss
@@ -17,7 +19,7 @@ from labelspace.search.index import (
     kind_of,
     unknown_kind,
 )
-from labelspace.search.product_codes import code_bytes
+from labelspace.search.product_codes import code_bytes, code_schema
 from labelspace.search.projected import ProjectedIndex, leading_directions
 from labelspace.search.quantised import QuantisedIndex
 from labelspace.search.tuning import (
@@ -137,6 +139,21 @@ def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Inne
         return ProjectedIndex.restore(vectors, arrays)
     if kind == QuantisedIndex.kind:
         return QuantisedIndex.restore(vectors, arrays)
+    raise unknown_kind(kind)
+
+
+def index_schema(arrays: Mapping[str, np.ndarray], prefix: str, dim: str) -> Schema:
+    """Declare the arrays of an index whose names have this prefix, over vectors of `dim` numbers.
+
+    The kind decides on the others; one that is unknown is refused by `restore_index`.
+    """
+    kind = kind_of(with_prefix(prefix, arrays))
+    if kind == ExactIndex.kind:
+        return []
+    if kind == ProjectedIndex.kind:
+        return ProjectedIndex.schema(prefix, dim)
+    if kind == QuantisedIndex.kind:
+        return code_schema(kind, prefix)
     raise unknown_kind(kind)
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labelspace._core.compiled import loop, loop_part
+from labelspace._core.schema import Schema, ints, scalars
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
@@ -128,6 +129,11 @@ def kind_of(arrays: Mapping[str, np.ndarray]) -> str:
     if "kind" not in arrays or arrays["kind"].dtype != np.uint8:
         raise StoreError("the search index has no kind: it is of an older version, train it again")
     return arrays["kind"].tobytes().decode("ascii", "replace")
+
+
+def kind_schema(prefix: str, kind: str) -> Schema:
+    """Declare what the states of all indexes have that are not exact."""
+    return [ints(f"{prefix}kind", len(kind), types="u1"), scalars(f"{prefix}recall", 1)]
 
 
 def unknown_kind(kind: str) -> StoreError:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from labelspace._core.checks import are_numbers
+from labelspace._core.schema import Schema, floats, ints
 from labelspace.errors import StoreError
 from labelspace.search.faiss import faiss_threads, load_faiss
-from labelspace.search.index import stored_kind
+from labelspace.search.index import kind_schema, stored_kind
 
 N_CENTROIDS = 16  # of a subvector: what 4 bits can number
 _TRAINING_ROWS = 256 * N_CENTROIDS
@@ -103,15 +103,21 @@ def train_codebook(vectors: np.ndarray, subdim: int, seed: int) -> np.ndarray:
     return centroids.reshape(-1, N_CENTROIDS, subdim)
 
 
+def code_schema(kind: str, prefix: str) -> Schema:
+    """Declare what `code_state` returns."""
+    return [
+        *kind_schema(prefix, kind),
+        floats(f"{prefix}codebook", f"{prefix}subvectors", N_CENTROIDS, f"{prefix}subdim"),
+        ints(f"{prefix}codes", f"{prefix}codes", types="u1", required=False),
+        ints(f"{prefix}rerank_size", 1, low=1),
+    ]
+
+
 def stored_codebook(arrays: Mapping[str, np.ndarray], dim: int) -> np.ndarray:
     """Return the codebook among stored arrays; raise StoreError if it is not one for `dim`."""
     codebook = arrays["codebook"]
-    if not are_numbers(codebook, None, N_CENTROIDS, None) or codebook.shape[2] < 1:
-        raise StoreError(
-            f"the search codes have a codebook of shape {codebook.shape}: the model is damaged, "
-            "restore it from a copy"
-        )
-    if codebook.shape[0] != -(-dim // codebook.shape[2]):
+    subvectors, _, subdim = codebook.shape
+    if subdim < 1 or subvectors != -(-dim // subdim):
         raise StoreError("the search codes do not fit the vectors: restore the model from a copy")
     return codebook
 

@@ -12,12 +12,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labelspace._core.checks import are_numbers, kept_count
 from labelspace._core.compiled import loop
+from labelspace._core.schema import Schema, floats, ints
 from labelspace._core.threads import parallel_blocks, product
-from labelspace.errors import StoreError
 from labelspace.search.codes import integer_dot, quantise, to_integers
-from labelspace.search.index import MARGIN, InnerProductIndex, dot, stored_kind
+from labelspace.search.index import MARGIN, InnerProductIndex, dot, kind_schema, stored_kind
 
 
 class ProjectedIndex(InnerProductIndex):
@@ -32,14 +31,18 @@ class ProjectedIndex(InnerProductIndex):
         self.set_rerank_size(rerank_size)
 
     @classmethod
+    def schema(cls, prefix: str, dim: str) -> Schema:
+        """Declare the arrays of `state`, for vectors of this dimension."""
+        return [
+            *kind_schema(prefix, cls.kind),
+            floats(f"{prefix}directions", f"{prefix}directions", dim),
+            ints(f"{prefix}rerank_size", 1, low=1),
+        ]
+
+    @classmethod
     def restore(cls, vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
-        directions = arrays["directions"]
-        if not are_numbers(directions, None, vectors.shape[1]):
-            raise StoreError(
-                "the search directions do not fit the label vectors: restore the model from a copy"
-            )
-        index = cls(vectors, directions, kept_count(arrays, "rerank_size"))
+        index = cls(vectors, arrays["directions"], int(arrays["rerank_size"][0]))
         index.recall = float(arrays["recall"][0])
         return index
 

@@ -11,7 +11,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labelspace._core.checks import kept_count
 from labelspace.search.index import MARGIN, TUNED_K, InnerProductIndex
 from labelspace.search.product_codes import (
     ProductCodes,
@@ -51,7 +50,7 @@ class QuantisedIndex(InnerProductIndex):
     def restore(cls, vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
         codebook = stored_codebook(arrays, vectors.shape[1])
-        size = kept_count(arrays, "rerank_size")
+        size = int(arrays["rerank_size"][0])
         index = cls(vectors, codebook, size, arrays.get("codes"), len(vectors))
         index.recall = float(arrays["recall"][0])
         return index

@@ -12,7 +12,8 @@ import numpy as np
 
 from labelspace._core.compiled import loop
 from labelspace._core.top_k import keep_best
-from labelspace.engine.ray import RayEngine, node_cores, threads_for, use_cores
+from labelspace.engine.ray import RayEngine
+from labelspace.engine.ray_nodes import node_cores, threads_for, use_cores
 from labelspace.engine.tasks import begin_worker
 from labelspace.errors import LabelspaceError, ParameterError
 from labelspace.search.exact import ExactIndex

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import multiprocessing
 import signal
 import sys
 import threading
@@ -25,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from labelspace._version import __version__
+from labelspace.engine.lifetime import end_with_parent
 from labelspace.errors import LabelspaceError
 from labelspace.maps.page import assembled
 from labelspace.serve.annif import TAG as ANNIF
@@ -179,7 +181,10 @@ class PageFiles(StaticFiles):
 
 
 def from_environment() -> Application:
-    """Return the application of a worker process."""
+    """Return the application of a worker process, which ends with its parent."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:  # if that were killed, its workers would go on and keep the port
+        end_with_parent(parent.pid)
     logged_to_stderr().__enter__()  # for as long as the process lives
     return Application(Settings.from_environment())
 

@@ -16,9 +16,10 @@ import os
 import secrets
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from labelspace._core.files import replaced, sync
 from labelspace.errors import StoreError
@@ -73,6 +74,7 @@ class Journal:
             with open(path, "r+b") as file:
                 file.truncate(end)
                 os.fsync(file.fileno())
+        self._end = path.stat().st_size if path.exists() else 0  # of lines that were accepted
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -84,18 +86,24 @@ class Journal:
                 Entry(number, text, tuple(labels))
                 for number, (text, labels) in enumerate(examples, self._next)
             ]
-            with open(self.path, "ab") as file:
-                start = file.tell()
+            lines = [_entry_line(entry) for entry in entries]
+            # Without a buffer: it would keep what a full disk refuses, and write it later.
+            with open(self.path, "ab", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > self._end:  # what could not be removed when it was refused
+                    file.truncate(self._end)
+                start = min(size, self._end)
+                if start == 0:
+                    lines.insert(0, _line({"journal": self.name, "next": self._next}))
                 try:
-                    if start == 0:
-                        file.write(_line({"journal": self.name, "next": self._next}))
-                    file.writelines(_entry_line(entry) for entry in entries)
-                    file.flush()
+                    _write_whole(file, b"".join(lines))
                     os.fsync(file.fileno())
                 except OSError:
                     # What is written in part is not accepted, and must not be in front of others.
-                    file.truncate(start)
+                    with suppress(OSError):
+                        file.truncate(start)
                     raise
+                self._end = os.fstat(file.fileno()).st_size
             if start == 0:
                 sync(self.path.parent)
             self._entries += entries
@@ -116,7 +124,15 @@ class Journal:
             with replaced(self.path, durable=True) as file:
                 file.write(_line({"journal": self.name, "next": self._next}))
                 file.writelines(_entry_line(entry) for entry in kept)
-            self._entries = kept
+                end = file.tell()
+            self._entries, self._end = kept, end
+
+
+def _write_whole(file: IO[bytes], content: bytes) -> None:
+    """Write all of it to a file without a buffer, whose `write` may end early."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
 
 
 def _entry_line(entry: Entry) -> bytes:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from labelspace._core.files import Busy, lock_file
 from labelspace.data.dataset import Dataset
-from labelspace.errors import LabelspaceError
+from labelspace.errors import LabelspaceError, StoreError
 from labelspace.model import store
 from labelspace.model.tagger import Tagger, load
 from labelspace.serve.journal import Entry, Journal
@@ -48,11 +51,14 @@ class Learner:
     Raises
     ------
     StoreError
-        If the journal is damaged.
+        If the journal is damaged, or another process learns this model.
     """
 
     def __init__(self, served: ServedModel) -> None:
         self.served = served
+        # Two processes would give the same numbers to other examples, and remove each other's.
+        self._held = _held_alone(served.path)
+        self._release = weakref.finalize(self, self._held.close)
         self.journal = Journal(journal_of(served.path))
         self.error: str | None = None
         self._stopping, self._arrived = threading.Event(), threading.Event()
@@ -70,7 +76,10 @@ class Learner:
         """Stop after the update at work, or without it: the journal has its examples."""
         self._stopping.set()
         self._arrived.set()
-        self._thread.join(seconds)
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        if not self._thread.is_alive():
+            self._release()
 
     @property
     def is_running(self) -> bool:
@@ -151,6 +160,22 @@ class Learner:
 
     def _show(self) -> None:
         self.served.figures.pending.labels(self.served.name).set(len(self.journal))
+
+
+def _held_alone(path: Path) -> ExitStack:
+    """Lock the journal of a model for this process, until the stack is closed."""
+    journal, held = journal_of(path), ExitStack()
+    try:
+        held.enter_context(lock_file(journal.with_name(f".{journal.name}.lock"), wait=False))
+    except Busy as other:
+        process = f"process {other.pid}" if other.pid else "another process"
+        raise StoreError(
+            f"{path}: {process} learns this model, and only one can: serve it without "
+            "--allow-learn, or stop the other server"
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{journal} cannot be written: {error.strerror or error}") from error
+    return held
 
 
 def _contained(tagger: Tagger, journal: Journal) -> int:

@@ -12,7 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 from labelspace._core.threads import cores
-from labelspace.engine.ray import RayEngine, ray_module, threads_for, use_cores
+from labelspace.engine.ray import RayEngine
+from labelspace.engine.ray_nodes import ray_module, threads_for, use_cores
 from labelspace.errors import LabelspaceError, MissingExtraError, ParameterError
 from labelspace.model import store
 from labelspace.serve.settings import Limits, Settings, named_models

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -145,6 +144,7 @@ def _run_several(
     from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import Multiprocess
 
+    from labelspace._core.scratch import scratch_folder
     from labelspace.model import store
     from labelspace.serve.figures import FOLDER
     from labelspace.serve.tokens import Tokens
@@ -153,8 +153,8 @@ def _run_several(
         store.load(path)  # an error is raised here, not in each process again and again
     if settings.token_file is not None:
         Tokens(settings.token_file)
-    with tempfile.TemporaryDirectory(prefix="labelspace-metrics-") as folder:
-        os.environ[FOLDER] = folder
+    with scratch_folder("metrics") as folder:
+        os.environ[FOLDER] = str(folder)
         settings.to_environment()
         config = _config(
             "labelspace.serve.app:from_environment",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from labelspace._core.plain import spreadsheet_text
 from labelspace._core.streams import replacing
 from labelspace.methods.parameters import written
 from labelspace.tuning.study import REPORT, Trial
@@ -37,7 +38,8 @@ def write_trials(folder: Path, trials: Sequence[Trial], metric: str) -> None:
         own = [
             written(trial.parameters[name]) if name in trial.parameters else "" for name in names
         ]
-        table.writerow([trial.number, trial.state, score, trial.seconds, trial.reason, *own])
+        reason = spreadsheet_text(trial.reason)
+        table.writerow([trial.number, trial.state, score, trial.seconds, reason, *own])
     with replacing(folder / TABLE) as file:
         file.write(text.getvalue().encode())
 

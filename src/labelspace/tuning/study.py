@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import count as counted
 from itertools import islice
@@ -142,10 +142,28 @@ class Study:
             else:  # it ended between two writes
                 self.study.tell(trial.number, kept["score"], self._state(kept["state"]))
 
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Raise CheckpointError where the file of the study fails, as on a full disk."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (self.optuna.exceptions.OptunaError, SQLAlchemyError) as error:
+            cause: BaseException = error
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            raise CheckpointError(
+                f"{self.folder and self.folder / FILE} cannot be written: "
+                f"{str(cause).partition(chr(10))[0]}; repeat the command to continue"
+            ) from error
+
     def finished(self) -> list[Trial]:
         """Return the finished trials, in order; those that were stopped are left out."""
         found = []
-        for trial in self.study.get_trials(deepcopy=False):
+        with self._at_work():
+            trials = self.study.get_trials(deepcopy=False)
+        for trial in trials:
             if trial.state.is_finished() and _RESULT in trial.user_attrs:
                 kept = trial.user_attrs[_RESULT]
                 steps = {int(step): score for step, score in kept["steps"].items()}
@@ -156,7 +174,10 @@ class Study:
         """Return trials to run; the first of a study has the method's defaults."""
         used, asked = {trial.number for trial in self.finished()}, []
         for number in islice((number for number in counted(1) if number not in used), count):
-            with warnings.catch_warnings():  # conditional parameters are experimental in Optuna
+            with (
+                self._at_work(),
+                warnings.catch_warnings(),
+            ):  # conditional parameters are experimental in Optuna
                 warnings.simplefilter("ignore", self.optuna.exceptions.ExperimentalWarning)
                 self.study.sampler = self._sampler(number)
                 trial = self.study.ask()
@@ -180,8 +201,6 @@ class Study:
 
     def tell(self, asked: Asked, result: TrialResult) -> Trial:
         """Add the result of a trial, and write it."""
-        for step, score in result.steps.items():
-            asked.trial.report(score, step)
         trial = Trial(
             asked.number,
             result.state,
@@ -192,13 +211,17 @@ class Study:
             result.figures,
             result.steps,
         )
-        asked.trial.set_user_attr(_RESULT, asdict(trial))
-        self.study.tell(asked.trial, result.score, self._state(result.state))
+        with self._at_work():
+            for step, score in result.steps.items():
+                asked.trial.report(score, step)
+            asked.trial.set_user_attr(_RESULT, asdict(trial))
+            self.study.tell(asked.trial, result.score, self._state(result.state))
         return trial
 
     def lose(self, asked: Asked) -> None:
-        """Leave out a trial that was stopped."""
-        self.study.tell(asked.trial, state=self._state("failed"))
+        """Leave out a trial that was stopped; if that cannot be written, the next run does it."""
+        with suppress(CheckpointError), self._at_work():
+            self.study.tell(asked.trial, state=self._state("failed"))
 
     def _state(self, name: State) -> Any:
         return self.optuna.trial.TrialState[_STATES[name]]

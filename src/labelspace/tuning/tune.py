@@ -14,7 +14,7 @@ from labelspace.comparison.finished_runs import data_digest
 from labelspace.data import Columns
 from labelspace.data.options import LabelSource
 from labelspace.engine import Engine, LocalEngine
-from labelspace.errors import LabelspaceError, ParameterError
+from labelspace.errors import CheckpointError, LabelspaceError, ParameterError
 from labelspace.methods import DEFAULT_METHOD
 from labelspace.methods.parameters import checked_count
 from labelspace.methods.registry import method_class
@@ -299,6 +299,8 @@ class _Trials:
 
         try:
             self.engine.map(run_trial, tasks, shared=self.shared, on_result=tell)
+        except CheckpointError:  # the study cannot be written: what ran is drawn anew
+            raise
         except LabelspaceError as error:  # a worker was killed, as happens where memory runs out
             for number in range(len(asked)):
                 if number not in told:

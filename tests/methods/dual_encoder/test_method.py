@@ -150,6 +150,7 @@ def test_training_stops_early_and_keeps_the_best_epoch():
         ("scale", np.float32(-1.0).reshape(())),
         ("scale", np.ones(2, np.float32)),
         ("texts.indices", np.full(2 * len(PAIRS), 99, np.int32)),
+        ("texts.data", np.full(2 * len(PAIRS), 9.0, np.float32)),
     ],
 )
 def test_damaged_arrays_are_refused(model, name, array):

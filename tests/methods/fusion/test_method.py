@@ -230,7 +230,7 @@ def test_scores_of_the_tail_objective_are_probabilities():
         chance = dict(zip(plain.labels[row].tolist(), plain.scores[row].tolist(), strict=True))
         own = [chance[label] for label in best.labels[row].tolist()]
         assert np.argsort(own).tolist() == np.argsort(best.scores[row]).tolist()
-    stored = Combiner.restore(combiner.state(), 2, Y.shape[1])
+    stored = Combiner.restore(combiner.state())
     np.testing.assert_array_equal(stored.rank(again, 5).scores, best.scores)
     np.testing.assert_array_equal(stored.rank(again, 5).labels, best.labels)
 
@@ -241,7 +241,7 @@ def test_a_combiner_of_an_earlier_version_ranks_and_scores_as_it_did():
     combiner.set_tail_offset(3.0, 3.0)
     arrays = combiner.state()
     arrays["combiner.numbers"] = arrays["combiner.numbers"][:3]
-    best = Combiner.restore(arrays, 2, Y.shape[1]).rank(members, 5)
+    best = Combiner.restore(arrays).rank(members, 5)
     assert (np.diff(best.scores, axis=1) <= 0).all()  # they were P (w + e)
 
 

@@ -167,7 +167,7 @@ def test_scores_are_calibrated():
 
 @pytest.mark.parametrize("geometry", ["hyperbolic", "euclidean", "spherical"])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam", "riemannian-adam"])
-@pytest.mark.parametrize("lr", [0.0, 1e-30, 1e3, 1e10, 1e30, 1e200])
+@pytest.mark.parametrize("lr", [0.0, 1e-30, 1e3, 1e10, 1e30])
 def test_no_learning_rate_gives_nan(data, geometry, optimiser, lr):
     (X, Y), (X_test, _) = data
     for ball_map in ("exp", "clip") if geometry == "hyperbolic" else ("exp",):

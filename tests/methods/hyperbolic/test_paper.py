@@ -11,6 +11,7 @@ from labelspace.errors import ParameterError
 from labelspace.methods.hyperbolic.annexml import NeighbourObjective, label_neighbours
 from labelspace.methods.hyperbolic.method import Hyperbolic
 from labelspace.methods.hyperbolic.objective import BatchObjective
+from labelspace.methods.hyperbolic.space import optimiser_of
 from labelspace.nn.sampling import CandidateSampler, negatives_per_row
 from labelspace.nn.trainer import Batch
 from support.fitted import resolved
@@ -84,7 +85,7 @@ def test_loss_and_one_step_of_rsgd_are_those_of_sections_2_4_and_2_5(data):
     X, Y = data
     model, space = prepared(data, optimiser="sgd")
     theta, labels = leaves(space)
-    optimiser = model._optimiser(space)
+    optimiser = optimiser_of(space, model.params_)
     loss = BatchObjective(model, space, X, Y)(Batch(ROWS, np.random.default_rng(7)))
     loss.backward()
     optimiser.step(1.0)
@@ -115,7 +116,7 @@ def test_the_first_step_of_adam_is_the_rate_times_the_inverse_metric_and_the_rat
         model, space = prepared(data, label_lr_ratio=ratio, lr=1e-3)
         before = space.labels.weight.astype(np.float64)
         theta = space.encoder.input_layer.weight.copy()
-        optimiser = model._optimiser(space)
+        optimiser = optimiser_of(space, model.params_)
         BatchObjective(model, space, X, Y)(Batch(ROWS, np.random.default_rng(7))).backward()
         optimiser.step(1.0)
         moved = np.abs(space.labels.weight - before)

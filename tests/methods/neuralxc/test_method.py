@@ -233,6 +233,6 @@ def test_history_is_measured_on_the_same_examples_each_epoch(data):
 def test_a_path_is_restored_from_its_arrays(data):
     (X, Y), _ = data
     network = network_of(((9, 7), (8, 6), (5,)), X, Y)
-    restored = Path.restore(network.path.arrays(), X.shape[1], 12, LINEAR)
+    restored = Path.restore(network.path.arrays(), LINEAR)
     assert np.array_equal(restored.queries(X), network.path.queries(X))
     assert np.array_equal(restored.vectors, network.path.vectors)

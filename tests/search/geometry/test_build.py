@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from labelspace._core.schema import check_arrays
 from labelspace.errors import InputError, ParameterError, StoreError
 from labelspace.nn import poincare
 from labelspace.search.geometry.build import (
     build_neighbours,
+    neighbour_schema,
     restore_neighbours,
 )
 from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours
@@ -130,8 +132,11 @@ def test_what_does_not_fit_is_refused():
         index.search(points, 0)
     with pytest.raises(InputError, match="NaN"):
         index.search(np.full((1, 6), np.nan), 1)
-    with pytest.raises(StoreError, match="cells"):
-        restore_neighbours(points[:-1], "euclidean", index.state())
+    schema = neighbour_schema(index.state(), "", "points")
+    check_arrays(schema, index.state(), points=50)
+    for n in (49, 51):
+        with pytest.raises(StoreError, match=r"centres|cell_of"):
+            check_arrays(schema, index.state(), points=n)
     unknown = index.state() | {"kind": np.frombuffer(b"lift", np.uint8)}
     with pytest.raises(StoreError, match="kind 'lift'"):
         restore_neighbours(points, "euclidean", unknown)

@@ -76,7 +76,7 @@ def test_more_examples_and_a_restored_index_find_the_same():
     X = csr_matrix(words(300, 0))
     whole = BoundedNeighbours.of(X, 1500)
     grown = BoundedNeighbours.of(X[:200], 1500).extended(X[200:])
-    restored = BoundedNeighbours.restore(whole.state(), (X.shape[1], X.shape[0]), 1500)
+    restored = BoundedNeighbours.restore(whole.state(), 1500)
     expected = whole.search(X, 5)
     for index in (grown, restored):
         for one, other in zip(index.search(X, 5), expected, strict=True):

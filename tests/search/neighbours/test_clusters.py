@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from scipy.sparse import random
 
+from labelspace._core.schema import check_arrays
 from labelspace.errors import StoreError
 from labelspace.search.exact import ExactIndex
-from labelspace.search.neighbours.build import build_neighbours, restore_neighbours
+from labelspace.search.neighbours.build import (
+    build_neighbours,
+    neighbour_schema,
+    restore_neighbours,
+)
 from labelspace.search.neighbours.clusters import ClusterIndex
 from labelspace.search.neighbours.k_means import assign
 from labelspace.search.neighbours.voting import rank_votes
@@ -40,8 +45,12 @@ def test_clusters_that_do_not_fit_are_refused(vectors):
         ("indptr", state["indptr"][:-1]),
         ("centres", state["centres"][:, :-1]),
     ):
-        with pytest.raises(StoreError, match="do not fit"):
-            restore_neighbours(vectors, {**state, name: wrong})
+        damaged = {**state, name: wrong}
+        schema = neighbour_schema(damaged, "", "examples", "dim")
+        with pytest.raises(StoreError, match=r"members|indptr|centres"):
+            check_arrays(schema, damaged, examples=len(vectors), dim=vectors.shape[1])
+    again = restore_neighbours(vectors, state)
+    np.testing.assert_array_equal(again.members, state["members"])
 
 
 def test_a_cluster_index_has_its_settings(vectors):

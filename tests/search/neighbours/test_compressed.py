@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, vstack
 
+from labelspace._core.schema import check_arrays
 from labelspace.errors import StoreError
 from labelspace.search.neighbours import compressed as module
 from labelspace.search.neighbours.compressed import CompressedExamples
@@ -152,7 +153,7 @@ def test_save_and_restore(examples, queries):
     state = examples.state()
     for array in state.values():
         array.setflags(write=False)  # as memory maps are
-    back = CompressedExamples.restore(state, LABELS, DIM)
+    back = CompressedExamples.restore(state)
     assert all(np.array_equal(a, state[name]) for name, a in back.state().items())
     for one, other in zip(back.nearest(queries, 7), examples.nearest(queries, 7), strict=True):
         assert np.array_equal(one, other)
@@ -184,8 +185,10 @@ def backwards(indptr):
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_state_is_refused(examples, how):
-    with pytest.raises(StoreError, match=r"do not fit|wrong shape"):
-        CompressedExamples.restore(BROKEN[how](examples.state()), LABELS, DIM)
+    schema = CompressedExamples.schema(examples.state(), "", "code")
+    check_arrays(schema, examples.state(), labels=LABELS, code=DIM)
+    with pytest.raises(StoreError):
+        check_arrays(schema, BROKEN[how](examples.state()), labels=LABELS, code=DIM)
 
 
 def test_the_same_seed_gives_the_same_examples(points, examples):

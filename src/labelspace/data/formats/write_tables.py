@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +21,9 @@ from labelspace.errors import DataError
 _CHUNK_ROWS = 4096
 
 
-def write_jsonl(dataset: Dataset, path: Path) -> None:
+def write_jsonl(dataset: Dataset, path: Path, before: Callable[[], object] | None = None) -> None:
     """Write one object per line: id, text, labels, features ({index: value}), if present."""
-    with _refusing_what_utf8_cannot_hold(path), replacing(path) as stream:
+    with _refusing_what_utf8_cannot_hold(path), replacing(path, before) as stream:
         for chunk in _chunks(dataset, path):
             for values in zip(*chunk.values(), strict=True):
                 record = dict(zip(chunk, values, strict=True))
@@ -35,7 +35,7 @@ def write_jsonl(dataset: Dataset, path: Path) -> None:
                 stream.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
-def write_parquet(dataset: Dataset, path: Path) -> None:
+def write_parquet(dataset: Dataset, path: Path, before: Callable[[], object] | None = None) -> None:
     """Write the columns id, text, labels, feature_indices and feature_values, if present."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -52,7 +52,7 @@ def write_parquet(dataset: Dataset, path: Path) -> None:
         schema = schema.with_metadata({WIDTH_KEY: str(dataset.n_features)})
     with (
         _refusing_what_utf8_cannot_hold(path),
-        replacing(path) as stream,
+        replacing(path, before) as stream,
         pq.ParquetWriter(stream, schema, write_page_checksum=True) as writer,
     ):
         for chunk in _chunks(dataset, path):

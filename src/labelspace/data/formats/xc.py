@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain, islice, pairwise
@@ -180,8 +180,11 @@ def iter_svmlight(
             yield _dataset(rows, n_features, n_labels, path)
 
 
-def write_xc(dataset: Dataset, path: PathLike) -> None:
-    """Write XC text, gzipped if the name ends with .gz, without label names and ids."""
+def write_xc(dataset: Dataset, path: PathLike, before: Callable[[], object] | None = None) -> None:
+    """Write XC text, gzipped if the name ends with .gz, without label names and ids.
+
+    `before` is called when the file is complete and about to take its name.
+    """
     from labelspace.data.formats.number_text import text_of
 
     if dataset.features is None and dataset.texts is not None:
@@ -194,7 +197,7 @@ def write_xc(dataset: Dataset, path: PathLike) -> None:
     items = features.indptr if sparse else np.arange(n + 1) * features.shape[1]
     cost = np.arange(n + 1) + dataset.labels.indptr + items
     cuts = np.searchsorted(cost, np.arange(0, cost[-1], PRINTED_ITEMS))
-    with replacing(path) as out:
+    with replacing(path, before) as out:
         out.write(f"{n} {features.shape[1]} {dataset.n_labels}\n".encode())
         for start, stop in pairwise([*np.unique(cuts).tolist(), n]):
             out.write(text_of(dataset.labels[start:stop], features[start:stop]))

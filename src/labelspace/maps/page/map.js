@@ -1,7 +1,7 @@
 // Moves the map, searches it and describes the chosen label.
 "use strict";
 
-const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600, MOST_LISTED = 300, LEAST_IN_VIEW = 3;
+const MOST_ZOOM = 1e5, MOST_SHIFT = 1e4, MOVE_MS = 600, MOST_LISTED = 300, LEAST_IN_VIEW = 25;
 const ROOM = 0.7; // share of half the screen within which the labels around a chosen one are seen
 const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -59,7 +59,8 @@ class LabelMap {
   /** Magnify; what is at the place (x, y) of the screen stays there. */
   zoom(factor, x, y) {
     const { camera, painter } = this, before = inside(painter.toDisk(x, y));
-    if (factor > 1 && painter.inView < LEAST_IN_VIEW) return; // what follows is empty
+    // What follows would be nearly empty; a small map has few labels anyway.
+    if (factor > 1 && painter.inView < Math.min(LEAST_IN_VIEW, this.data.counts.length / 4)) return;
     const zoom = Math.min(MOST_ZOOM, Math.max(1, camera.zoom * factor));
     const share = camera.zoom / zoom;
     camera.zoom = zoom;
@@ -124,7 +125,8 @@ class LabelMap {
   item(label, text = "") {
     const button = document.createElement("button"), item = document.createElement("li");
     button.type = "button";
-    button.append(span(this.data.names[label]), span(text));
+    button.title = this.data.names[label];
+    button.append(span(shortened(this.data.names[label])), span(text));
     button.addEventListener("click", () => this.choose(label));
     item.append(button);
     return item;

@@ -4,6 +4,7 @@
 const SHADES = 24;
 const MOST_NAMES = 120, MOST_TRIED = 4000, MOST_EDGES = 4000, LONGEST_NAME = 42;
 const AREA_PER_NAME = 4000; // square pixels
+const TINY = 1.6, SQUARE = 0.78; // pixels of a dot's radius; half the side of the square that looks as large
 const SMALL_DISK = 240; // pixels of the radius, as on a phone
 const BELOW = " > "; // between the levels of a path
 const RARE_TO_FREQUENT = ["#b4c8d4", "#5e9fbb", "#2f6f9f", "#2b3f7e", "#241a4d"];
@@ -159,13 +160,23 @@ class Painter {
 
   paintPoints() {
     const pen = this.context, { seen, visible, sprites } = this, { levels, group } = this.data;
+    const kind = this.show.frequency ? sprites.frequency : sprites.group;
+    const colours = this.show.frequency ? this.shades : this.groups;
+    const colour = (label) => (this.show.frequency
+      ? Math.round(levels[label] * (SHADES - 1)) : (group[label] + colours.length) % colours.length);
+    // Tiny dots are squares, by colour: many times quicker, and nobody sees their corners.
+    const tiny = colours.map(() => []), large = [];
     for (let place = visible.length - 1; place >= 0; place--) {
       const label = visible[place], r = this.dotRadius(label);
-      const [sx, sy] = this.toScreen(seen[2 * label], seen[2 * label + 1]);
-      const sprite = this.show.frequency
-        ? sprites.frequency[Math.round(levels[label] * (SHADES - 1))] : sprites.group.at(group[label]);
-      pen.drawImage(sprite, sx - r, sy - r, 2 * r, 2 * r);
+      const sx = this.width / 2 + seen[2 * label] * this.scale, sy = this.height / 2 - seen[2 * label + 1] * this.scale;
+      if (r < TINY) tiny[colour(label)].push(sx - SQUARE * r, sy - SQUARE * r, 2 * SQUARE * r);
+      else large.push([kind[colour(label)], sx - r, sy - r, 2 * r]);
     }
+    tiny.forEach((dots, at) => {
+      pen.fillStyle = colours[at];
+      for (let i = 0; i < dots.length; i += 3) pen.fillRect(dots[i], dots[i + 1], dots[i + 2], dots[i + 2]);
+    });
+    for (const [sprite, x, y, size] of large) pen.drawImage(sprite, x, y, size, size);
   }
 
   /** The text as a star, with geodesics to its labels. */

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, with_prefix
-from labelspace._core.checks import all_within, expect
+from labelspace._core.schema import Schema, ints, scalars
 from labelspace._core.sparse import as_csr
 from labelspace.components.calibration import CALIBRATION_K, Calibration
 from labelspace.components.held_out_ranking import HeldOutRanking
@@ -56,7 +56,13 @@ from labelspace.metrics.ranking import measure
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
-from labelspace.search.build import build_index, check_search, index_bytes, restore_index
+from labelspace.search.build import (
+    build_index,
+    check_search,
+    index_bytes,
+    index_schema,
+    restore_index,
+)
 from labelspace.search.tuning import TYPICAL, evenly
 
 VALIDATED = 1000  # held-out examples by which training is stopped, at most
@@ -332,12 +338,17 @@ class DualEncoder(Method):
             **joined_parts({"index": self.index_.state()}),
         }
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        return [
+            *DualSpace.schema(),
+            ints("counts", "labels", low=TRAINED, limit=2**53),
+            scalars("calibration", 2),
+            *index_schema(arrays, "index.", "code"),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        counts = arrays["counts"]
-        fits = counts.shape == (self.n_labels_,) and all_within(counts, TRAINED, 2**53)
-        expect(fits, "the counts of examples do not fit the labels")
-        self.counts_ = counts.astype(np.int64)
-        self.space_ = DualSpace.restore(arrays, self.n_features_in_, self.n_labels_)
+        self.counts_ = arrays["counts"].astype(np.int64)
+        self.space_ = DualSpace.restore(arrays)
         self.calibration_ = Calibration.restore(arrays["calibration"])
         self._compute_vectors()
         self.index_ = restore_index(self._searched(), with_prefix("index.", arrays))

@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.schema import Schema, csr, floats, scalars
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace.nn.encoder import Encoder, unit, unit_array
 from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.row_tables import RowTable
 
 SCALE_LR = 0.01  # Adam's, of the scale: near 20, it needs larger steps than weights near 0
+SMALLEST_SCALE = 1e-6  # of a model file: a negative scale would turn the ranking round
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,26 +66,24 @@ class DualSpace:
         scale = torch.tensor(float(params.scale), requires_grad=True)
         return cls(encoder, RowTable(vectors), scale, unit_rows(texts))
 
-    @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_features: int, n_labels: int) -> DualSpace:
-        """Return a space for search; raise ModelFormatError if the arrays do not fit.
+    @staticmethod
+    def schema() -> Schema:
+        """Declare what `arrays` returns; "code" is the dimension of the space."""
+        return [
+            floats("encoder.first", "features", "code"),
+            floats("labels", "labels", "code"),
+            scalars("scale", low=SMALLEST_SCALE),
+            *csr("texts", "labels", "features", low=-2.0, high=2.0),
+        ]
 
-        The arrays are those of `arrays`, and may be read-only memory maps.
-        """
-        encoder = Encoder.restore(arrays, n_features)
-        fits = (
-            not encoder.hidden
-            and encoder.bias is None
-            and are_numbers(arrays["labels"], n_labels, encoder.dim)
-            and are_numbers(arrays["scale"])
-            and float(arrays["scale"]) > 0.0
-        )
-        expect(fits, "the vectors of the labels do not fit the encoder")
+    @classmethod
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> DualSpace:
+        """Return a space for search, of the arrays that `arrays` returned."""
         return cls(
-            encoder,
+            Encoder.restore(arrays),
             RowTable.frozen(arrays["labels"]),
             torch.tensor(float(arrays["scale"])),
-            unpack_csr("texts", arrays, (n_labels, n_features)),
+            unpack_csr("texts", arrays),
         )
 
     # With gradient, for training.

@@ -17,7 +17,11 @@ _ROWS = 128  # examples per task of a thread
 
 
 def votes(
-    z: Tensor, scale: float, Y: csr_matrix, fixed: tuple[np.ndarray, csr_matrix] | None = None
+    z: Tensor,
+    scale: float,
+    Y: csr_matrix,
+    fixed: tuple[np.ndarray, csr_matrix] | None = None,
+    part: slice | None = None,
 ) -> Tensor:
     """Return the cross-entropy of the labels that neighbours vote for, with its gradient.
 
@@ -40,18 +44,24 @@ def votes(
         Labels of the examples.
     fixed : pair of ndarray (m, dim) and csr_matrix (m, labels), optional
         Points and labels of further neighbours, which are not trained.
+    part : slice, optional
+        The examples i whose loss is returned, as a mean over these; by default all.
     """
     points, n = z.detach().numpy(), len(z)
+    first, last, _ = (part or slice(None)).indices(n)
+    whole, counted = last - first == n, max(1, last - first)
     near, their_Y = points, Y
     if fixed is not None:
         near, their_Y = np.concatenate([points, fixed[0]]), vstack([Y, fixed[1]], "csr")
     used = np.unique(their_Y.indices)
     place = np.searchsorted(used, their_Y.indices).astype(np.int32)
-    slopes = np.empty((len(near), n), np.float32)  # derivative by the similarities, transposed
-    gradient, starts = np.empty_like(points), range(0, n, _ROWS)
-    values = np.zeros(len(starts))
+    # The derivative by the similarities, transposed.
+    slopes = (np.empty if whole else np.zeros)((len(near), n), np.float32)
+    gradient = np.empty_like(points)
+    values = np.zeros(-(-counted // _ROWS))
 
     def vote(start: int, stop: int) -> None:
+        block, start, stop = start // _ROWS, first + start, first + stop
         p = near @ (np.float32(scale) * points[start:stop]).T
         own = np.arange(stop - start)
         p[start + own, own] = -np.inf
@@ -60,8 +70,8 @@ def votes(
         p -= highest
         np.exp(p, out=p)
         p /= np.maximum(p.sum(axis=0), np.float32(1e-30))
-        values[start // _ROWS] = _vote_slopes(
-            p, their_Y.indptr, place, len(used), start, scale / n, slopes
+        values[block] = _vote_slopes(
+            p, their_Y.indptr, place, len(used), start, scale / counted, slopes
         )
 
     def derive(start: int, stop: int) -> None:
@@ -70,9 +80,9 @@ def votes(
         if fixed is not None:
             gradient[start:stop] += slopes[n:, start:stop].T @ fixed[0]
 
-    parallel_blocks(n, vote, block=_ROWS)
+    parallel_blocks(last - first, vote, block=_ROWS)
     parallel_blocks(n, derive, block=_ROWS)
-    loss = torch.tensor(values.sum() / n, dtype=z.dtype)
+    loss = torch.tensor(values.sum() / counted, dtype=z.dtype)
     return with_gradient(z, loss, torch.from_numpy(gradient))
 
 

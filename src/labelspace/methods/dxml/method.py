@@ -12,6 +12,7 @@ the neighbours in the batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy.sparse import csr_matrix, vstack
 from labelspace._core.arrays import joined_parts, with_prefix
 from labelspace._core.checks import expect
 from labelspace._core.dense import unit_array
+from labelspace._core.schema import Schema, floats
 from labelspace._core.sparse import as_csr
 from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
@@ -117,6 +119,7 @@ class DXML(Method):
     """
 
     name: ClassVar[str] = "dxml"
+    can_train_in_workers: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "deep embedding of examples, whose nearest neighbours vote"
     can_update: ClassVar[bool] = True
@@ -505,20 +508,24 @@ class DXML(Method):
             arrays["graph_vectors"] = self.graph_vectors_
         return arrays
 
-    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore what `state` returned; raise ModelFormatError if the arrays do not fit."""
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        """Declare the arrays of `state`."""
         n_learners = self.params_.ensemble
         expect(f"{n_learners - 1}.encoder.first" in arrays, "the encoder of a learner is missing")
+        encoders = [Encoder.schema(arrays, f"{learner}.") for learner in range(n_learners)]
+        graph = floats("graph_vectors", "labels", "graph dimensions", required=False)
+        return [*chain(*encoders), *NeighbourVote.schema(arrays, n_learners), graph]
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore what `state` returned."""
+        n_learners = self.params_.ensemble
         self.graph_vectors_ = arrays.get("graph_vectors")
         activation = Activation(self.params_.activation or "linear")
         self.encoders_ = [
-            Encoder.restore(
-                with_prefix(f"{learner}.", arrays), self.n_features_in_, activation=activation
-            )
+            Encoder.restore(with_prefix(f"{learner}.", arrays), activation=activation)
             for learner in range(n_learners)
         ]
-        dims = [encoder.dim for encoder in self.encoders_]
-        self.vote_ = NeighbourVote.restore(arrays, dims, self.n_features_in_, self.n_labels_)
+        self.vote_ = NeighbourVote.restore(arrays, n_learners)
 
     @classmethod
     def memory(cls, shape: Shape, params: Mapping[str, Any]) -> dict[str, int]:

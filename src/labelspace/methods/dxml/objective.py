@@ -16,8 +16,9 @@ from scipy.sparse import csr_matrix
 
 from labelspace.methods.dxml import losses
 from labelspace.methods.dxml.targets import targets
+from labelspace.nn import exchange
 from labelspace.nn.encoder import Encoder, unit
-from labelspace.nn.sampling import Partners, drop_features
+from labelspace.nn.sampling import Partners, own_features
 from labelspace.nn.trainer import Batch
 
 if TYPE_CHECKING:
@@ -86,15 +87,17 @@ class BatchObjective:
             if self.partners is not None:
                 rows = np.unique(np.concatenate([rows, self.partners.draw(rows, rng)]))
             loss = self._vote_loss(self._points(learner, rows, rng), learner, rows, rng)
+        loss = exchange.current().weighted(loss, len(rows))
         return loss if self.params.reduction == "mean" else len(rows) * loss
 
     def _points(self, learner: int, rows: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
-        """Return z of the rows, with dropout of features and of the last layer."""
-        X = drop_features(self.X[rows], self.params.keep, rng)
-        z = self.encoders[learner](X)
+        """Return z of this worker's part of the rows, with dropout of features and outputs."""
+        together = exchange.current()
+        own = together.part(len(rows))
+        z = self.encoders[learner](own_features(self.X, rows, own, self.params.keep, rng))
         if self.params.dropout > 0:
-            kept = rng.random(tuple(z.shape), np.float32) >= self.params.dropout
-            z = z * torch.from_numpy(kept)
+            kept = rng.random((len(rows), z.shape[1]), np.float32) >= self.params.dropout
+            z = z * torch.from_numpy(together.own(kept))
         # Where dropout left nothing, z has no direction: zeros, without a gradient.
         norms: torch.Tensor = z.detach().norm(dim=1, keepdim=True)
         return unit(z) * (norms > MIN_NORM)
@@ -107,14 +110,22 @@ class BatchObjective:
             n_known = self.fixed.Y.shape[0]
             drawn = np.sort(rng.choice(n_known, min(len(rows), n_known), replace=False))
             known = self.fixed.points[learner][drawn], self.fixed.Y[drawn]
-        return losses.votes(z, self.params.scale, self.Y[rows], known)
+        together = exchange.current()
+        z = together.gathered(z, len(rows))  # examples of all workers are neighbours of its own
+        own = together.part(len(rows))
+        return losses.votes(z, self.params.scale, self.Y[rows], known, own)
 
     def _target_loss(self, z: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
         assert self.targets is not None
-        f_y = torch.from_numpy(self.targets[rows])
+        together = exchange.current()
         if self.params.loss == "smooth-l1":
-            return losses.smooth_l1(z, f_y)
-        Y = self.Y[rows]
+            return losses.smooth_l1(z, torch.from_numpy(self.targets[together.own(rows)]))
+        # All targets of the batch are negatives: each worker computes the loss of the whole.
+        z, f_y, Y = (
+            together.gathered(z, len(rows)),
+            torch.from_numpy(self.targets[rows]),
+            self.Y[rows],
+        )
         negatives = torch.from_numpy((Y @ Y.T).toarray() == 0)
         negatives.fill_diagonal_(False)
         loss = losses.contrastive if self.params.loss == "contrastive" else losses.triplet

@@ -16,8 +16,9 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import all_within, are_numbers, expect, kept_count
+from labelspace._core.checks import expect
 from labelspace._core.dense import unit_array
+from labelspace._core.schema import Schema, csr, floats, ints, optional, scalars, sizes_of
 from labelspace._core.sparse import as_csr, pack_csr, unpack_csr, with_columns
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
 from labelspace.components.held_out_ranking import HeldOutRanking
@@ -28,7 +29,11 @@ from labelspace.metrics.ranking import measure
 from labelspace.ranking import Ranking
 from labelspace.search.exact import ExactIndex
 from labelspace.search.index import InnerProductIndex
-from labelspace.search.neighbours.build import extend_neighbours, restore_neighbours
+from labelspace.search.neighbours.build import (
+    extend_neighbours,
+    neighbour_schema,
+    restore_neighbours,
+)
 from labelspace.search.neighbours.clusters import ClusterIndex
 from labelspace.search.neighbours.sparse import SparseNeighbours
 from labelspace.search.neighbours.voting import rank_votes
@@ -279,37 +284,43 @@ class NeighbourVote:
         return arrays
 
     @classmethod
-    def restore(
-        cls, arrays: Mapping[str, np.ndarray], dims: Sequence[int], n_features: int, n_labels: int
-    ) -> Self:
-        """Rebuild a vote from what `state` returned, for spaces of these dimensions.
+    def restore(cls, arrays: Mapping[str, np.ndarray], n_learners: int) -> Self:
+        """Rebuild a vote from what `state` returned.
 
         Raises
         ------
         ModelFormatError
-            If the arrays do not fit each other.
+            If its parameters are out of range.
         """
-        expect(are_numbers(arrays["vote"], 5), "the parameters of the vote are not five numbers")
         neighbours, power, raw_weight = arrays["vote"][:3].tolist()
         calibration = Calibration.restore(arrays["vote"][3:], VOTE_EPS)
         params = VoteParameters(int(neighbours), power, raw_weight, calibration)
         in_range = params.neighbours >= 1 and power >= 0.0 and 0.0 <= raw_weight <= 1.0
-        expect(in_range and len(dims) > 0, "the parameters of the vote are out of range")
-        Y = unpack_csr("Y", arrays, (None, n_labels))
-        n_examples = Y.shape[0]
-        raw = SparseNeighbours.restore(arrays, (n_features, n_examples)) if raw_weight > 0 else None
+        expect(in_range, "the parameters of the vote are out of range")
+        raw = SparseNeighbours.restore(arrays) if raw_weight > 0 else None
         indexes = []
-        for learner, dim in enumerate(dims):
+        for learner in range(n_learners):
             own = with_prefix(f"{learner}.", arrays)
-            points = own["points"]
-            expect(are_numbers(points, n_examples, dim), "the points do not fit the examples")
-            indexes.append(restore_neighbours(points, with_prefix("index.", own)))
-        vote = cls(indexes, Y, params, raw)
+            indexes.append(restore_neighbours(own["points"], with_prefix("index.", own)))
+        vote = cls(indexes, unpack_csr("Y", arrays), params, raw)
         if "rows" in arrays:  # absent from older models
-            vote.rows, vote.n_seen = arrays["rows"], kept_count(arrays, "n_seen")
-        fits = vote.rows.shape == (n_examples,) and all_within(vote.rows, 0, vote.n_seen)
-        expect(fits, "the rows of the voters do not fit")
+            vote.rows, vote.n_seen = arrays["rows"], int(arrays["n_seen"][0])
         return vote
+
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], n_learners: int) -> Schema:
+        """Declare the arrays of `state`; the points of a learner have f"{learner}.code" numbers."""
+        found: Schema = [
+            *csr("Y", "examples", "labels", sets=True),
+            scalars("vote", 5),
+            *optional(csr("postings", "features", "examples"), arrays),
+            *optional([sizes_of("n_seen", "seen"), ints("rows", "examples", limit="seen")], arrays),
+        ]
+        for learner in range(n_learners):
+            points, index = f"{learner}.code", f"{learner}.index."
+            found.append(floats(f"{learner}.points", "examples", points))
+            found += neighbour_schema(arrays, index, "examples", points)
+        return found
 
 
 def voter_rows(Y: csr_matrix) -> np.ndarray:

@@ -16,9 +16,10 @@ from labelspace.components.holdout import HoldOut
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.engine import current
 from labelspace.methods.base import Method
+from labelspace.methods.fitted_arrays import arrays_of, method_of
 from labelspace.methods.fusion.budget import TrainingBudget
 from labelspace.methods.fusion.member_settings import with_settings
-from labelspace.methods.fusion.members import arrays_of_member, fitted_arrays, member_of_arrays
+from labelspace.methods.fusion.members import fitted_arrays
 from labelspace.methods.fusion.plan import (
     DXML_SECONDS,
     FEW_EXAMPLES,
@@ -163,8 +164,10 @@ def _fit_in_parallel(
 
     states = current().map(fitted_arrays, model.plan_, shared=shared, progress=report)
     return [
-        member_of_arrays(
-            member.method, arrays, **model.columns_.sizes(member.method, X.shape[1], Y.shape[1])
+        method_of(
+            method_class(member.method),
+            arrays,
+            **model.columns_.sizes(member.method, X.shape[1], Y.shape[1]),
         )
         for member, arrays in zip(model.plan_, states, strict=True)
     ]
@@ -189,7 +192,7 @@ def _fit_member(
         arrays = callback.finished(identity)
         if arrays is not None:
             sizes = model.columns_.sizes(fitted.name, train[0].shape[1], train[1].shape[1])
-            return member_of_arrays(fitted.name, arrays, **sizes)
+            return method_of(type(fitted), arrays, **sizes)
     if valid is not None:
         valid = model.columns_.of(fitted.name, valid[0]), valid[1]
     fitted.fit(
@@ -202,7 +205,7 @@ def _fit_member(
     )
     fitted.held_out_ = None  # only figures of the combination are of use
     for callback in callbacks:
-        callback.finish(identity, arrays_of_member(fitted))
+        callback.finish(identity, arrays_of(fitted))
     return fitted
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace.methods.base import Method
+from labelspace.methods.fitted_arrays import arrays_of
 from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.float16 import to_float16
 from labelspace.methods.fusion.plan import Member
@@ -46,24 +45,4 @@ def fitted_arrays(
         callbacks=[History()] if history else [],
         **columns.arguments(name),
     )
-    return arrays_of_member(model)
-
-
-def arrays_of_member(member: Method) -> dict[str, np.ndarray]:
-    """Return the state of a fitted member, with its parameters and its history as JSON."""
-    written = {"history": member.history_, **member.to_json()}
-    document = np.frombuffer(json.dumps(written).encode(), np.uint8)
-    return {**member.state(), "document": document}
-
-
-def member_of_arrays(method: str, arrays: Mapping[str, np.ndarray], **sizes: int) -> Method:
-    """Return the fitted member that `arrays_of_member` was given.
-
-    The sizes are `n_features` and `n_labels`.
-    """
-    state = dict(arrays)
-    document = json.loads(bytes(state.pop("document")))
-    member = method_class(method).restored(document, state, **sizes)
-    if document["history"] is not None:
-        member.history_ = document["history"]
-    return member
+    return arrays_of(model)

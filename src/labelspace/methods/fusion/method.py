@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.checks import expect
+from labelspace._core.schema import Schema
 from labelspace._core.sparse import as_csr, checked_features
 from labelspace.components.boosted_stacking import BoostedCombiner
 from labelspace.components.calibration import log_odds
@@ -65,7 +66,7 @@ from labelspace.methods.fusion.plan import (
     Member,
     candidate_plans,
 )
-from labelspace.methods.fusion.saving import load_state, state_of
+from labelspace.methods.fusion.saving import expanded, load_state, schema_of, state_of
 from labelspace.methods.fusion.selection import leave_out_members
 from labelspace.methods.fusion.space import WeightSpace, member_with_space, weight_space
 from labelspace.methods.fusion.update import check_updatable, examples_to_keep, update
@@ -520,6 +521,12 @@ class Fusion(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         return state_of(self)
+
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        return schema_of(arrays)
+
+    def expanded(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        return expanded(arrays)
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         load_state(self, arrays)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import all_within, expect
-from labelspace.components.boosted_stacking import BoostedCombiner
-from labelspace.components.examples import Examples
+from labelspace._core.checks import expect
+from labelspace._core.json_text import checked_json
+from labelspace._core.schema import Elsewhere, Schema, ints, letters, optional, sizes_of
+from labelspace.components.boosted_stacking import BoostedCombiner, with_all_weights
+from labelspace.components.examples import Examples, examples_schema
 from labelspace.components.stacking import Combiner
 from labelspace.features.name_codes import COLUMNS as MATCH_COLUMNS
 from labelspace.methods.fusion.columns import MemberColumns
@@ -47,18 +49,41 @@ def state_of(model: Fusion) -> dict[str, np.ndarray]:
     return arrays
 
 
-def load_state(model: Fusion, arrays: Mapping[str, np.ndarray]) -> None:
-    documents = json.loads(bytes(arrays["members"]))
+def expanded(arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """Return the arrays in the types that they are used in."""
+    plain = as_float32(arrays)
+    expect("members" in plain, "the members are missing")
+    return with_all_weights(plain, len(_documents(plain)))
+
+
+def schema_of(arrays: Mapping[str, np.ndarray]) -> Schema:
+    """Declare the arrays of a fusion; its members check theirs."""
+    documents = _documents(arrays)
     combiner = BoostedCombiner if "combiner.trees.start" in arrays else Combiner
-    model.combiner_ = combiner.restore(arrays, len(documents), model.n_labels_)
+    return [
+        letters("members"),
+        *combiner.schema(arrays, len(documents)),
+        *optional([sizes_of("n_text", "columns of texts")], arrays),
+        *examples_schema(arrays, "columns of texts" if "n_text" in arrays else "features"),
+        ints("row_order", "ordered examples", required=False),
+        *(Elsewhere(f"member.{place}.") for place in range(len(documents))),
+    ]
+
+
+def _documents(arrays: Mapping[str, np.ndarray]) -> list[Any]:
+    documents = checked_json(arrays["members"])
+    expect(isinstance(documents, list) and len(documents) > 0, "the members are not a list")
+    return list(documents)
+
+
+def load_state(model: Fusion, arrays: Mapping[str, np.ndarray]) -> None:
+    documents = _documents(arrays)
+    combiner = BoostedCombiner if "combiner.trees.start" in arrays else Combiner
+    model.combiner_ = combiner.restore(arrays)
     model.members_, model.plan_ = [], []
     model.columns_ = _restored_columns(model, arrays)
-    shared = {name: array for name, array in arrays.items() if not name.startswith("member.")}
-    shared = as_float32(shared)
-    n_text = model.columns_.sizes("linear", model.n_features_in_, model.n_labels_)
-    model.examples_ = Examples.restore(shared, *n_text.values())
-    model.row_order_ = shared.get("row_order", np.zeros(0, np.int64))
-    expect(all_within(model.row_order_, 0, 2**62), "the order of the examples does not fit")
+    model.examples_ = Examples.restore(arrays)
+    model.row_order_ = arrays.get("row_order", np.zeros(0, np.int64))
     model._weight_space = None
     for place, document in enumerate(documents):
         n_labels = document.get("labels", model.n_labels_)
@@ -67,7 +92,7 @@ def load_state(model: Fusion, arrays: Mapping[str, np.ndarray]) -> None:
         expect(name != model.name, "a member of the fusion is a fusion")
         cls = method_class(name)
         expect(not reranks or (place > 0 and cls.can_rerank), f"{name} cannot rerank")
-        own = as_float32(with_prefix(f"member.{place}.", arrays))
+        own = with_prefix(f"member.{place}.", arrays)
         sizes = model.columns_.sizes(name, model.n_features_in_, n_labels)
         model.members_.append(cls.restored(document, own, **sizes))
         model.plan_.append(Member(name, document["parameters"], bool(reranks)))
@@ -79,10 +104,8 @@ def load_state(model: Fusion, arrays: Mapping[str, np.ndarray]) -> None:
 def _restored_columns(model: Fusion, arrays: Mapping[str, np.ndarray]) -> MemberColumns:
     if "n_text" not in arrays:
         return MemberColumns()
-    given = arrays["n_text"]
-    expect(given.shape == (1,) and given.dtype == np.int64, "the columns do not fit")
     # Labels that an update added have no match columns.
-    n_text = int(given[0])
+    n_text = int(arrays["n_text"][0])
     matched, rest = divmod(model.n_features_in_ - n_text, MATCH_COLUMNS)
     expect(n_text >= 0 and rest == 0 and 0 <= matched <= model.n_labels_, "the columns do not fit")
     return MemberColumns(n_text)

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, with_prefix
+from labelspace._core.schema import Schema, scalars
 from labelspace._core.sparse import as_csr
 from labelspace.components.calibration import CALIBRATION_K, EPS
 from labelspace.components.held_out_ranking import HeldOutRanking
@@ -67,7 +68,13 @@ from labelspace.metrics.ranking import measure
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
-from labelspace.search.build import build_index, check_search, index_bytes, restore_index
+from labelspace.search.build import (
+    build_index,
+    check_search,
+    index_bytes,
+    index_schema,
+    restore_index,
+)
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 from labelspace.search.tuning import TYPICAL, evenly
@@ -126,6 +133,7 @@ class GLaS(Method):
 
     name: ClassVar[str] = "glas"
     can_explain: ClassVar[bool] = True
+    can_train_in_workers: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     can_update: ClassVar[bool] = True
     summary: ClassVar[str] = "neural embedding with a label-graph regulariser, inner-product search"
@@ -487,13 +495,22 @@ class GLaS(Method):
             **joined_parts(parts),
         }
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        return [
+            *LabelSpace.schema(arrays),
+            *TrainingCounts.schema("counts."),
+            *CompressedExamples.schema(arrays, "voters.", "code"),
+            *index_schema(arrays, "index.", "code + 1"),
+            scalars("blend", 5),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.space_ = LabelSpace.restore(arrays, self.n_features_in_, self.n_labels_, self.params_)
+        self.space_ = LabelSpace.restore(arrays, self.params_)
         self.counts_ = TrainingCounts(**with_prefix("counts.", arrays))
         voters = with_prefix("voters.", arrays)
         self.blend_ = NeighbourBlend(
             restore_index(self.space_.search_vectors(), with_prefix("index.", arrays)),
-            CompressedExamples.restore(voters, *arrays["labels"].shape) if voters else None,
+            CompressedExamples.restore(voters) if voters else None,
             self.params_.neighbours,
             BlendParameters.restore(arrays["blend"]),
         )

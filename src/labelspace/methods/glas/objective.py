@@ -11,8 +11,8 @@ from scipy.sparse import csr_matrix
 from labelspace._core.sparse import rows_of
 from labelspace.labels.cooccurrence import CooccurrenceTarget
 from labelspace.methods.glas.space import LabelSpace
-from labelspace.nn import losses, regularisers
-from labelspace.nn.sampling import Candidates, CandidateSampler, drop_features
+from labelspace.nn import exchange, losses, regularisers
+from labelspace.nn.sampling import Candidates, CandidateSampler, own_features
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Run
 from labelspace.search.build import build_index
@@ -59,7 +59,10 @@ class BatchObjective(Callback):
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return loss and penalty of a batch, with gradient."""
         keep, rescale = self.params.keep, self.params.rescale_kept
-        X = drop_features(self.X[batch.rows], keep, batch.rng, rescale=rescale)
+        together = exchange.current()
+        own = together.part(len(batch.rows))
+        X = own_features(self.X, batch.rows, own, keep, batch.rng, rescale=rescale)
+        # Candidates and regularised labels are those of the whole batch, also of other workers.
         z, Y = self.replayed(self.space.points(X), self.Y[batch.rows], batch.rng)
         candidates = self.sampler.draw(Y, batch.rng, self._hard_of(batch))
         vectors = self.space.vectors(candidates.labels)
@@ -67,7 +70,9 @@ class BatchObjective(Callback):
         sampled = None
         if self.params.loss in SAMPLED_LOSSES or self.params.regularised == "sampled":
             sampled = one_positive(Y, candidates, batch.rng)
-        loss = self._loss(logits, Y, candidates, sampled)
+        positives = None if sampled is None else together.own(sampled)
+        loss = self._loss(logits, together.own(Y), candidates, positives)
+        loss = together.weighted(loss, len(batch.rows))
         return loss + self.penalty(z, vectors, Y, candidates, sampled)
 
     def replayed(
@@ -87,7 +92,10 @@ class BatchObjective(Callback):
         candidates: Candidates,
         sampled: np.ndarray | None,
     ) -> torch.Tensor:
-        """Return lam times the regulariser."""
+        """Return lam times the regulariser, of which each worker has a part.
+
+        Y and `sampled` are those of the whole batch, z has this worker's examples.
+        """
         if self.params.lam == 0 or self.params.regulariser is None:
             return torch.zeros(())
         if self.params.regularised == "distinct":
@@ -98,7 +106,7 @@ class BatchObjective(Callback):
             labels, counts = candidates.labels[columns], torch.from_numpy(times.astype(np.float32))
         V = vectors[torch.from_numpy(candidates.columns(labels))]
         weight: float = self.params.lam
-        return weight * self._regulariser(z, V, labels, counts)
+        return weight * self._regulariser(z, Y.shape[0], V, labels, counts)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return what checkpoints hold beside the weights."""
@@ -159,16 +167,17 @@ class BatchObjective(Callback):
     def _regulariser(
         self,
         z: torch.Tensor,
+        n: int,
         V: torch.Tensor,
         labels: np.ndarray,
         counts: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Return the regulariser of these labels, whose vectors are V."""
-        kind = self.params.regulariser
+        """Return the regulariser of these labels, whose vectors are V, on a batch of n examples."""
+        kind, together = self.params.regulariser, exchange.current()
         if kind == "spread-out":
-            return regularisers.spread_out(V, counts)
+            return together.weighted(regularisers.spread_out(V, counts), n)
         if kind == "gravity":
-            return regularisers.gravity(z, V, counts)
+            return together.weighted(regularisers.gravity(z, V, counts), n)
         assert self.graph is not None
         U = regularisers.sparse_tensor(self.graph.sparse_submatrix(labels))
         function = regularisers.glas if kind == "glas" else regularisers.graph_laplacian

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.schema import Schema, floats
 from labelspace.components.training_counts import TrainingCounts
 from labelspace.nn.encoder import Encoder, times_scalar, unit, unit_array
 from labelspace.nn.optimisers import Optimiser, OptimiserGroup, RowOptimiser, TorchOptimiser
@@ -83,27 +83,25 @@ class LabelSpace:
             unit_labels=params.unit_labels,
         )
 
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray]) -> Schema:
+        """Declare what `arrays` returns; "code" is the dimension of the space."""
+        return [
+            *Encoder.schema(arrays),
+            floats("labels", "labels", "code"),
+            floats("bias", "labels"),
+            floats("scale"),
+        ]
+
     @classmethod
     def restore(
         cls,
         arrays: Mapping[str, np.ndarray],
-        n_features: int,
-        n_labels: int,
         params: SimpleNamespace,
     ) -> LabelSpace:
-        """Return a space for prediction; raise ModelFormatError if the arrays do not fit.
-
-        The arrays are those of `arrays`, and may be read-only memory maps.
-        """
-        encoder = Encoder.restore(arrays, n_features)
-        fits = (
-            are_numbers(arrays["labels"], n_labels, encoder.dim)
-            and are_numbers(arrays["bias"], n_labels)
-            and arrays["scale"].size == 1
-        )
-        expect(fits, "the vectors of the labels do not fit the encoder")
+        """Return a space for prediction, of the arrays that `arrays` returned."""
         return cls(
-            encoder,
+            Encoder.restore(arrays),
             RowTable.frozen(arrays["labels"]),
             torch.from_numpy(np.array(arrays["bias"])),
             torch.from_numpy(np.array(arrays["scale"])),

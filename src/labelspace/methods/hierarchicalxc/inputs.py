@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
+from labelspace._core.schema import Schema
 from labelspace._core.sparse import unit_rows
 from labelspace.components.training_counts import default_batch_size
 from labelspace.errors import InputError
@@ -59,15 +60,24 @@ class Inputs:
         """Return the arrays of the encoder, for `restore`."""
         return {} if self.encoder is None else self.encoder.arrays()
 
+    @staticmethod
+    def schema(kind: str, arrays: Mapping[str, np.ndarray]) -> tuple[Schema, str]:
+        """Declare the arrays of the encoder; the second value is the number of inputs."""
+        if kind == "raw":
+            return [], "features"
+        from labelspace.nn.encoder import Encoder
+
+        return Encoder.schema(arrays), "code" if kind == "code" else "features + code"
+
     @classmethod
-    def restore(cls, kind: str, arrays: Mapping[str, np.ndarray], n_features: int) -> Inputs:
+    def restore(cls, kind: str, arrays: Mapping[str, np.ndarray]) -> Inputs:
         """Return the inputs whose `arrays` are among these."""
         if kind == "raw":
             return cls(kind, None)
         from labelspace.nn.encoder import Encoder
 
         own = {name: array for name, array in arrays.items() if name.startswith("encoder.")}
-        return cls(kind, Encoder.restore(own, n_features))
+        return cls(kind, Encoder.restore(own))
 
 
 def fit_encoder(

@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, ints, scalars
 from labelspace._core.sparse import as_csr
 from labelspace.classifiers.dual_descent import Loss
 from labelspace.classifiers.sibling_loops import SIBLING_BYTES
@@ -18,19 +19,21 @@ from labelspace.classifiers.tree_networks import (
     NO_NETWORKS,
     Networks,
     check_networks,
+    network_schema,
     train_networks,
 )
 from labelspace.classifiers.tree_search import Classifiers, Search, averaged, find_labels
 from labelspace.classifiers.tree_weights import (
     NO_EDGE_WEIGHTS,
     EdgeWeights,
-    check_edge_weights,
+    edge_schema,
     lay_out,
 )
 from labelspace.components.calibration import CALIBRATION_K, PATH_EPS, Calibration
 from labelspace.components.examples import (
     Examples,
     check_kept,
+    examples_schema,
     restored_counts,
 )
 from labelspace.components.held_out_ranking import HeldOutRanking
@@ -465,23 +468,35 @@ class HierarchicalXC(Method):
             arrays |= prefixed(f"{member}.", parts)
         return arrays
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        encoder, inputs = Inputs.schema(self.params_.inputs, arrays)
+        found: Schema = [scalars("line", 2), *encoder, *examples_schema(arrays)]
+        expect(f"{self.params_.ensemble - 1}.parent" in arrays, "a tree is missing")
+        weights = network_schema if self.params_.node_hidden else edge_schema
+        for member in range(self.params_.ensemble):
+            prefix = f"{member}."
+            nodes = f"{prefix}nodes"
+            found += [
+                *LabelTree.schema(prefix, nodes, f"{prefix}widest"),
+                *weights(prefix, nodes, f"{prefix}widest", inputs),
+                ints(f"{prefix}fitted_counts", nodes, required=False),
+            ]
+        return found
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.calibration_ = Calibration.restore(arrays["line"], PATH_EPS)
-        self.inputs_ = Inputs.restore(self.params_.inputs, arrays, self.n_features_in_)
-        width = self.inputs_.width(self.n_features_in_)
-        self.examples_ = Examples.restore(arrays, self.n_features_in_, self.n_labels_)
+        self.inputs_ = Inputs.restore(self.params_.inputs, arrays)
+        self.examples_ = Examples.restore(arrays)
         self.trees_, self.classifiers_, self.fitted_counts_ = [], [], []
         for member in range(self.params_.ensemble):
             parts = with_prefix(f"{member}.", arrays)
             tree = LabelTree.from_arrays(parts)
-            expect(tree.n_labels == self.n_labels_, "a tree has another number of labels")
             linear, networks = NO_EDGE_WEIGHTS, NO_NETWORKS
             if self.params_.node_hidden:
                 networks = Networks(*(parts[part] for part in Networks._fields))
-                check_networks(networks, tree, width)
+                check_networks(networks, tree)
             else:
                 linear = EdgeWeights(*(parts[part] for part in EdgeWeights._fields))
-                check_edge_weights(linear, tree, width)
             self.trees_.append(tree)
             self.fitted_counts_.append(restored_counts(parts, len(tree)))
             self.classifiers_.append(Classifiers.of(tree, linear, networks))

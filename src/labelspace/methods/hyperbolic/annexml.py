@@ -18,7 +18,7 @@ from torch import Tensor
 
 from labelspace._core.dense import unit_array
 from labelspace.methods.hyperbolic.space import Space
-from labelspace.nn import losses
+from labelspace.nn import exchange, losses
 from labelspace.nn.sampling import drop_features
 from labelspace.nn.trainer import Batch
 from labelspace.search.neighbours.sparse import SparseNeighbours
@@ -67,12 +67,13 @@ class NeighbourObjective:
         own = (left * others).sum(dim=1, keepdim=True)
         left_out = torch.from_numpy(self._left_out(batch.rows[paired], batch.rows))
         cosines = (left @ examples.T).masked_fill(left_out, -torch.inf)
-        return losses.softmax_loss(
+        loss = losses.softmax_loss(
             self.params.alpha * torch.cat([own, cosines], dim=1),
             torch.arange(len(paired)),
             torch.zeros(len(paired), dtype=torch.int64),
             exclude_positives=True,
         )
+        return exchange.current().weighted(loss, len(batch.rows))  # all workers compute it whole
 
     def _left_out(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return where a column is the row itself or a neighbour of it, (rows, columns)."""

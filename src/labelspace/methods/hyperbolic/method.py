@@ -21,7 +21,8 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, csr, floats, scalars
 from labelspace._core.sparse import as_csr, bounded_rows, pack_csr, unit_rows, unpack_csr
 from labelspace.components.calibration import CALIBRATION_K, VOTE_EPS, Calibration
 from labelspace.components.held_out_ranking import HeldOutRanking
@@ -40,7 +41,7 @@ from labelspace.methods.hyperbolic.annexml import (
 from labelspace.methods.hyperbolic.defaults import resolve
 from labelspace.methods.hyperbolic.objective import BatchObjective
 from labelspace.methods.hyperbolic.presets import PAPER, PAPER_ANNEXML
-from labelspace.methods.hyperbolic.space import BALL_MAPS, OPTIMISERS, Space
+from labelspace.methods.hyperbolic.space import BALL_MAPS, OPTIMISERS, Space, optimiser_of
 from labelspace.methods.hyperbolic.voting import label_shares
 from labelspace.methods.parameters import (
     AUTO,
@@ -66,13 +67,15 @@ from labelspace.methods.search_range import between
 from labelspace.metrics.ranking import measure
 from labelspace.nn.encoder import Encoder
 from labelspace.nn.ensemble_trainer import Arrays, MemberTrainer
-from labelspace.nn.optimisers import OptimiserGroup, RowOptimiser, TorchOptimiser
-from labelspace.nn.row_tables import RowTable
 from labelspace.nn.trainer import TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
 from labelspace.search.faiss import load_faiss
-from labelspace.search.geometry.build import build_neighbours, restore_neighbours
+from labelspace.search.geometry.build import (
+    build_neighbours,
+    neighbour_schema,
+    restore_neighbours,
+)
 from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 
 MAX_HELD_OUT = 2000  # examples; after every epoch each is compared with all training examples
@@ -128,6 +131,7 @@ class Hyperbolic(Method):
     """
 
     name: ClassVar[str] = "hyperbolic"
+    can_train_in_workers: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     summary: ClassVar[str] = "examples and labels in the Poincare ball, near examples vote"
     # Rounded to 16 bits, points near the rim would be outside the ball.
@@ -392,7 +396,7 @@ class Hyperbolic(Method):
             score = self._validation(space, X, Y, held, counts)
             self._watch(data, space, (X, Y), held)
             trainer.progress.history = self.history_
-            task = TrainingTask(space.tensors(), objective, self._optimiser(space), score)
+            task = TrainingTask(space.tensors(), objective, optimiser_of(space, params), score)
             self.history_ = trainer.run(task, X.shape[0])
             if near is not None:
                 space.labels.weight[:] = label_centroids(space.embed(X), Y)
@@ -419,20 +423,6 @@ class Hyperbolic(Method):
 
     def _frozen(self, arrays: Arrays) -> Space:
         return Space.frozen(self.params_.geometry, self.params_.ball_map, arrays)
-
-    def _optimiser(self, space: Space) -> OptimiserGroup:
-        params = self.params_
-        tables: dict[str, tuple[RowTable, float]] = {
-            "encoder": (space.encoder.input_layer, params.lr)
-        }
-        if params.loss == "labels":
-            tables["labels"] = (space.labels, params.lr * params.label_lr_ratio)
-        parts: dict[str, Any] = {"rows": RowOptimiser(tables)}
-        if space.encoder.hidden:
-            dense = space.encoder.dense_parameters()
-            rule = torch.optim.SGD if params.optimiser == "sgd" else torch.optim.Adam
-            parts["dense"] = TorchOptimiser(rule(dense, lr=params.lr / 5))
-        return OptimiserGroup(parts)
 
     def _validation(
         self,
@@ -564,23 +554,27 @@ class Hyperbolic(Method):
             arrays |= prefixed(f"{learner}.", own)
         return arrays
 
-    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore what `state` returned; raise ModelFormatError if the arrays do not fit."""
-        geometry, n_learners = self.params_.geometry, self.params_.ensemble
-        self.Y_ = unpack_csr("Y", arrays, (None, self.n_labels_))
-        self.calibration_ = Calibration.restore(arrays["calibration"], VOTE_EPS)
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        """Declare the arrays of `state`."""
+        n_learners = self.params_.ensemble
         expect(f"{n_learners - 1}.points" in arrays, "the points of a learner are missing")
+        found: Schema = [*csr("Y", "examples", "labels", sets=True), scalars("calibration", 2)]
+        for prefix in (f"{learner}." for learner in range(n_learners)):
+            found += [
+                *Space.schema(arrays, prefix),
+                floats(f"{prefix}points", "examples", f"{prefix}code"),
+                *neighbour_schema(arrays, f"{prefix}index.", "examples"),
+            ]
+        return found
+
+    def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore what `state` returned."""
+        geometry, n_learners = self.params_.geometry, self.params_.ensemble
+        self.Y_ = unpack_csr("Y", arrays)
+        self.calibration_ = Calibration.restore(arrays["calibration"], VOTE_EPS)
         learners = [with_prefix(f"{learner}.", arrays) for learner in range(n_learners)]
         self.spaces_ = [self._frozen(own) for own in learners]
         self.points_ = [own["points"] for own in learners]
-        for space, points in zip(self.spaces_, self.points_, strict=True):
-            dim, first = space.encoder.dim, space.encoder.input_layer.weight
-            fits = (
-                len(first) == self.n_features_in_
-                and are_numbers(points, self.Y_.shape[0], dim)
-                and are_numbers(space.labels.weight, self.n_labels_, dim)
-            )
-            expect(fits, "the points of a learner do not fit")
         self.indexes_ = [
             restore_neighbours(own["points"], geometry, with_prefix("index.", own))
             for own in learners

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from labelspace._core.sparse import rows_of, unit_rows
 from labelspace.methods.hyperbolic.space import Space
-from labelspace.nn import losses
+from labelspace.nn import exchange, losses
 from labelspace.nn.pair_distances import pair_distances
-from labelspace.nn.sampling import CandidateSampler, Partners, drop_features, negatives_per_row
+from labelspace.nn.sampling import CandidateSampler, Partners, negatives_per_row, own_features
 from labelspace.nn.trainer import Batch
 from labelspace.search.geometry.points import ExactNeighbours
 
@@ -43,23 +43,32 @@ class BatchObjective:
             self.unit_labels = unit_rows(Y)
 
     def __call__(self, batch: Batch) -> Tensor:
-        rows = batch.rows
+        together, rows, n = exchange.current(), batch.rows, len(batch.rows)
+        own = np.arange(n)[together.part(n)]
+        mine = len(own)
         if self.partners is not None:
             rows = np.concatenate([rows, self.partners.draw(rows, batch.rng)])
-        X = drop_features(self.X[rows], self.params.keep, batch.rng)
+            own = np.concatenate([own, n + own])
+        X = own_features(self.X, rows, own, self.params.keep, batch.rng)
         points = self.space.examples(self.space.encoder(X))
-        examples, others = points[: len(batch.rows)], points[len(batch.rows) :]
+        examples, others = points[:mine], points[mine:]
         loss = self._label_loss(examples, self.Y[batch.rows], batch.rng)
         if self.partners is not None:
-            shared = self._similarities(batch.rows, rows[len(batch.rows) :])
-            loss = loss + self.params.examples_weight * self._example_loss(examples, others, shared)
-        return loss
+            shared = self._similarities(batch.rows[own[:mine]], rows[n:], own[:mine])
+            others = together.gathered(others, n)  # partners of all are negatives of each
+            places = torch.from_numpy(own[:mine])
+            second = self._example_loss(examples, others, shared, places)
+            loss = loss + self.params.examples_weight * second
+        return together.weighted(loss, n)
 
-    def _similarities(self, rows: np.ndarray, partners: np.ndarray) -> Tensor:
-        """Return the (rows, partners) cosines of labels, 0 where a row is its own partner."""
+    def _similarities(self, rows: np.ndarray, partners: np.ndarray, places: np.ndarray) -> Tensor:
+        """Return the (rows, partners) cosines of labels, 0 where a row is its own partner.
+
+        `places` are the numbers of the rows' own partners.
+        """
         cosines = (self.unit_labels[rows] @ self.unit_labels[partners].T).toarray()
-        alone = np.flatnonzero(rows == partners)
-        cosines[alone, alone] = 0.0
+        alone = np.flatnonzero(rows == partners[places])
+        cosines[alone, places[alone]] = 0.0
         return torch.from_numpy(cosines)
 
     def _label_loss(self, examples: Tensor, Y: csr_matrix, rng: np.random.Generator) -> Tensor:
@@ -72,6 +81,8 @@ class BatchObjective:
             weights = np.repeat(1.0 / np.maximum(sizes, 1), sizes)
         else:  # the loss divides by the examples, of which there are fewer than pairs
             weights = np.full(Y.nnz, len(sizes) / max(1, Y.nnz))
+        own = exchange.current().part(len(sizes))
+        weights = weights[Y.indptr[own.start] : Y.indptr[own.stop]]
         logits, columns = (
             self._own_negatives(examples, Y, rng)
             if self.params.negatives == "per-example"
@@ -79,7 +90,7 @@ class BatchObjective:
         )
         return losses.softmax_loss(
             logits,
-            torch.from_numpy(rows_of(Y)),
+            torch.from_numpy(rows_of(exchange.current().own(Y))),
             torch.from_numpy(columns),
             weights=torch.from_numpy(weights),
             exclude_positives=True,
@@ -88,10 +99,14 @@ class BatchObjective:
     def _shared_negatives(
         self, examples: Tensor, Y: csr_matrix, rng: np.random.Generator
     ) -> tuple[Tensor, np.ndarray]:
-        """Return logits against labels drawn for the batch, and the columns of its own labels."""
+        """Return logits against labels drawn for the batch, and the columns of its own labels.
+
+        Y has the labels of the whole batch, the logits the rows of `examples`.
+        """
         candidates = self.sampler.draw(Y, rng, self._hard(examples))
         labels = self.space.label_rows(self.space.labels.rows(candidates.labels))
         logits = -self.params.alpha * self.space.distances(examples, labels)
+        Y = exchange.current().own(Y)
         columns = candidates.columns(Y.indices)
         if not self.params.batch_negatives:
             not_drawn = ~np.isin(candidates.labels, candidates.drawn)
@@ -106,9 +121,13 @@ class BatchObjective:
         """Return logits against labels drawn for each example, and the columns of its own labels.
 
         A row of the logits has the negatives first, then the example's labels, then nothing.
+        Y has the labels of the whole batch, the logits the rows of `examples`.
         """
-        drawn = negatives_per_row(Y, self.params.n_negatives, rng)
-        used = np.unique(np.concatenate([Y.indices, drawn[drawn >= 0]])).astype(np.int64)
+        in_batch, together = np.unique(Y.indices), exchange.current()
+        drawn = together.own(negatives_per_row(Y, self.params.n_negatives, rng))
+        Y = together.own(Y)
+        seen = in_batch if self.params.batch_negatives else Y.indices
+        used = np.unique(np.concatenate([seen, drawn[drawn >= 0]])).astype(np.int64)
         labels = self.space.label_rows(self.space.labels.rows(used))
         sizes, own_rows = np.diff(Y.indptr), rows_of(Y)
         columns = drawn.shape[1] + np.arange(Y.nnz) - np.repeat(Y.indptr[:-1], sizes)
@@ -128,7 +147,6 @@ class BatchObjective:
             (torch.from_numpy(rows), torch.from_numpy(places)), -self.params.alpha * distances
         )
         if self.params.batch_negatives:
-            in_batch = np.unique(Y.indices)
             mine = torch.zeros((len(examples), len(in_batch)), dtype=torch.bool)
             mine[own_rows, np.searchsorted(in_batch, Y.indices)] = True
             theirs = labels.index_select(0, torch.from_numpy(np.searchsorted(used, in_batch)))
@@ -142,20 +160,24 @@ class BatchObjective:
             return None
         index = ExactNeighbours(self.space.label_points(), self.space.geometry)
         nearest = min(HARD_LABELS, len(index.points))
-        return index.search(examples.detach().float().numpy(), nearest)[0]
+        found = index.search(examples.detach().float().numpy(), nearest)[0]
+        return exchange.current().joined(found)
 
-    def _example_loss(self, examples: Tensor, others: Tensor, shared: Tensor) -> Tensor:
+    def _example_loss(
+        self, examples: Tensor, others: Tensor, shared: Tensor, places: Tensor
+    ) -> Tensor:
         """Return the loss of the same form between an example and its partner.
 
-        Negatives are the partners of the other examples whose labels are less similar.
+        Negatives are the partners of the other examples whose labels are less similar; `places`
+        are the numbers of the examples' own partners.
         """
         n = len(examples)
         own = torch.arange(n)
-        partnered = shared[own, own] > 0
-        as_similar = shared >= shared[own, own][:, None]
-        as_similar[own, own] = False
+        partnered = shared[own, places] > 0
+        as_similar = shared >= shared[own, places][:, None]
+        as_similar[own, places] = False
         logits = -self.params.alpha * self.space.distances(examples, others)
         logits = logits.masked_fill(as_similar, -torch.inf)
-        gaps = torch.logsumexp(logits, dim=1) - logits[own, own]
+        gaps = torch.logsumexp(logits, dim=1) - logits[own, places]
         loss: Tensor = gaps[partnered].sum() / n
         return loss

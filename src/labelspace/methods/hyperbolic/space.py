@@ -7,6 +7,7 @@ or unchanged in Euclidean space. Everything else of the method is the same for a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -14,8 +15,10 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from labelspace._core.dense import unit_array
+from labelspace._core.schema import Schema, floats
 from labelspace.nn import poincare
 from labelspace.nn.encoder import Encoder, unit
+from labelspace.nn.optimisers import Optimiser, OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.row_rules import (
     BallAdam,
     BallGradient,
@@ -72,6 +75,14 @@ class Space:
             table = (GradientTable if optimiser == "sgd" else RowTable)(initial_labels)
         return cls(geometry, ball_map, encoder, table)
 
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str) -> Schema:
+        """Declare what `arrays` returns; f"{prefix}code" is the dimension of the space."""
+        return [
+            *Encoder.schema(arrays, prefix),
+            floats(f"{prefix}labels", "labels", f"{prefix}code"),
+        ]
+
     @classmethod
     def frozen(cls, geometry: str, ball_map: str, arrays: Mapping[str, np.ndarray]) -> Space:
         """Return a space for prediction alone; the arrays may be read-only memory maps."""
@@ -120,3 +131,16 @@ class Space:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all weights by name, which `frozen` takes."""
         return {**self.encoder.arrays(), "labels": self.labels.weight}
+
+
+def optimiser_of(space: Space, params: SimpleNamespace) -> OptimiserGroup:
+    """Return the optimiser of all weights of a space, by rows for encoder and labels."""
+    tables: dict[str, tuple[RowTable, float]] = {"encoder": (space.encoder.input_layer, params.lr)}
+    if params.loss == "labels":
+        tables["labels"] = (space.labels, params.lr * params.label_lr_ratio)
+    parts: dict[str, Optimiser] = {"rows": RowOptimiser(tables)}
+    if space.encoder.hidden:
+        dense = space.encoder.dense_parameters()
+        rule = torch.optim.SGD if params.optimiser == "sgd" else torch.optim.Adam
+        parts["dense"] = TorchOptimiser(rule(dense, lr=params.lr / 5))
+    return OptimiserGroup(parts)

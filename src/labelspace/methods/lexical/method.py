@@ -16,7 +16,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import all_within, expect
+from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, ints
 from labelspace._core.sparse import as_csr, hits_of, right_columns
 from labelspace._core.threads import parallel_blocks
 from labelspace.components.boosted_trees import BoostedTrees
@@ -231,7 +232,7 @@ class Lexical(Method):
                 *(best.labels[start:stop], best.scores[start:stop]),
             )
 
-        parallel_blocks(matches.shape[0], block)
+        parallel_blocks(matches.shape[0], block, least=8)
         return best
 
     def explain(self, X: Any, label: int, k: int = 5) -> LabelExplanation:
@@ -273,19 +274,20 @@ class Lexical(Method):
             **prefixed("trees.", self.trees_of_matches_.state()),
         }
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:  # noqa: ARG002
+        return [
+            ints("counts", "labels", 5, limit=2**53),  # floats hold them exactly
+            ints("sizes", 2),
+            *BoostedTrees.schema("trees.", N_FEATURES),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        counts, sizes = arrays["counts"], arrays["sizes"]
-        expect(sizes.shape == (2,) and all_within(sizes, 0, 2**62), "the sizes do not fit")
-        self.n_points_, self.n_text_ = (int(size) for size in sizes)
+        self.n_points_, self.n_text_ = (int(size) for size in arrays["sizes"])
         width = self.n_features_in_ - self.n_text_
-        holds = (
-            counts.shape == (self.n_labels_, 5)
-            and all_within(counts, 0, 2**53)
-            and width in range(0, COLUMNS * self.n_labels_ + 1, COLUMNS)
-        )
-        expect(holds, "the counts of matches do not fit the labels")
-        self.counts_ = counts.astype(np.int64)
-        self.trees_of_matches_ = BoostedTrees.restore(with_prefix("trees.", arrays), N_FEATURES)
+        holds = width in range(0, COLUMNS * self.n_labels_ + 1, COLUMNS)
+        expect(holds, "the match columns do not fit the labels")
+        self.counts_ = arrays["counts"].astype(np.int64)
+        self.trees_of_matches_ = BoostedTrees.restore(with_prefix("trees.", arrays))
         self._prepare()
 
     @classmethod

@@ -15,12 +15,15 @@ examples (`components/neighbour_blend.py`). `preset="paper"` does without all of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, with_prefix
+from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, scalars
 from labelspace._core.sparse import as_csr, unit_rows
 from labelspace.components.calibration import CALIBRATION_K, EPS
 from labelspace.components.held_out_ranking import HeldOutRanking
@@ -69,7 +72,13 @@ from labelspace.nn.encoder import unit_array
 from labelspace.nn.trainer import Trainer, TrainingTask
 from labelspace.ranking import Ranking
 from labelspace.runs.history import watch
-from labelspace.search.build import build_index, check_search, index_bytes, restore_index
+from labelspace.search.build import (
+    build_index,
+    check_search,
+    index_bytes,
+    index_schema,
+    restore_index,
+)
 from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
 from labelspace.search.tuning import TYPICAL, evenly
 
@@ -112,6 +121,7 @@ class NeuralXC(Method):
     """
 
     name: ClassVar[str] = "neuralxc"
+    can_train_in_workers: ClassVar[bool] = True
     summary: ClassVar[str] = "autoencoders of features and labels, a regressor between their codes"
 
     preset: str | None = preset(
@@ -465,22 +475,28 @@ class NeuralXC(Method):
             parts["voters"] = self.blend_.voters.state()
         return {**joined_parts(parts), "blend": np.array(self.blend_.parameters)}
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        expect(_n_networks(arrays) > 0, "the networks are missing")
+        found: Schema = [scalars("blend", 5)]
+        codes, vectors = [], []
+        for prefix in (f"{network}." for network in range(_n_networks(arrays))):
+            path, code, vector = Path.schema(arrays, prefix)
+            found += path
+            codes.append(code)
+            vectors.append(vector)
+        found += CompressedExamples.schema(arrays, "voters.", " + ".join(codes))
+        return [*found, *index_schema(arrays, "index.", " + ".join(vectors))]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        first = {name.partition(".")[0] for name in arrays}
-        networks = sorted(int(part) for part in first if part.isdigit())
         kinds = Activations.of(self.params_.activations, self.params_.feature_output)
         self.paths_ = [
-            Path.restore(
-                with_prefix(f"{number}.", arrays),
-                *(self.n_features_in_, self.n_labels_, kinds.label_code),
-            )
-            for number in networks
+            Path.restore(with_prefix(f"{number}.", arrays), kinds.label_code)
+            for number in range(_n_networks(arrays))
         ]
         vectors, voters = self._vectors(), with_prefix("voters.", arrays)
-        width = sum(path.dim for path in self.paths_)
         self.blend_ = NeighbourBlend(
             restore_index(vectors, with_prefix("index.", arrays)),
-            CompressedExamples.restore(voters, len(vectors), width) if voters else None,
+            CompressedExamples.restore(voters) if voters else None,
             self.params_.neighbours,
             BlendParameters.restore(arrays["blend"]),
         )
@@ -505,3 +521,8 @@ class NeuralXC(Method):
         if params["neighbours"]:
             needs["training examples that vote"] = compressed_bytes(shape.points)
         return needs
+
+
+def _n_networks(arrays: Mapping[str, np.ndarray]) -> int:
+    """Return the number of networks whose arrays these are."""
+    return next(n for n in count() if f"{n}.encoder.first" not in arrays)

@@ -15,7 +15,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, prefixed, with_prefix
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.schema import Schema, floats
 from labelspace.nn.activations import LINEAR, RELU, SIGMOID, TANH, Activation, leaky_relu
 from labelspace.nn.autoencoder import Autoencoder, Decoder, restore_decoder
 from labelspace.nn.dense_layers import DenseLayers
@@ -112,18 +112,24 @@ class Path:
     def restore(
         cls,
         arrays: Mapping[str, np.ndarray],
-        n_features: int,
-        n_labels: int,
         label_code: Activation,
     ) -> Path:
-        """Return a path for prediction; raise ModelFormatError if the arrays do not fit."""
-        encoder = Encoder.restore(arrays, n_features)
+        """Return a path for prediction, of what `arrays` returned."""
         regressor = DenseLayers.restore(with_prefix("regressor.", arrays))
-        decoder = restore_decoder(arrays)
-        path = cls(encoder, regressor, label_code, decoder)
-        fits = are_numbers(decoder.table.weight, n_labels, decoder.hidden.width(path.dim) + 1)
-        expect(fits, "the vectors of the labels do not fit the decoder")
-        return path
+        return cls(Encoder.restore(arrays), regressor, label_code, restore_decoder(arrays))
+
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str) -> tuple[Schema, str, str]:
+        """Declare what `arrays` returns; then the names of two widths: code and label vectors."""
+        regressor, code = DenseLayers.schema(arrays, f"{prefix}regressor.", f"{prefix}code")
+        decoder, width = DenseLayers.schema(arrays, f"{prefix}decoder.", code)
+        found = [
+            *Encoder.schema(arrays, prefix),
+            *regressor,
+            *decoder,
+            floats(f"{prefix}decoder.table", "labels", f"{width} + 1"),
+        ]
+        return found, code, f"{width} + 1"
 
 
 class Network:

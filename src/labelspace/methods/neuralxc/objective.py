@@ -10,9 +10,10 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.sparse import rows_of, unit_rows
 from labelspace.methods.neuralxc.network import Network
+from labelspace.nn import exchange
 from labelspace.nn.autoencoder import Zeros
 from labelspace.nn.losses import binary_loss, sigmoid_of
-from labelspace.nn.sampling import Candidates, CandidateSampler, drop_features
+from labelspace.nn.sampling import Candidates, CandidateSampler, own_features
 from labelspace.nn.trainer import Batch
 from labelspace.runs.callbacks import Callback, Run
 
@@ -55,37 +56,45 @@ class BatchObjective(Callback):
 
     def __call__(self, batch: Batch) -> torch.Tensor:
         """Return the loss of a batch, with gradient."""
-        X, Y = self.X[batch.rows], self.Y[batch.rows]
-        candidates = self.sampler.draw(Y, batch.rng)
-        zeros = Zeros.draw(X.shape[1], self.n_zeros, batch.rng)
+        together, rows, Y = exchange.current(), batch.rows, self.Y[batch.rows]
+        candidates = self.sampler.draw(Y, batch.rng)  # of the whole batch, as what follows
+        zeros = Zeros.draw(self.X.shape[1], self.n_zeros, batch.rng)
+        X, Y = self.X[together.own(rows)], together.own(Y)
         losses = [
-            self._loss(network, X, Y, candidates, zeros, batch.rng) for network in self.networks
+            self._loss(network, rows, X, Y, candidates, zeros, batch.rng)
+            for network in self.networks
         ]
-        return torch.stack(losses).mean()
+        return together.weighted(torch.stack(losses).mean(), len(rows))
 
     def _loss(
         self,
         network: Network,
+        batch_rows: np.ndarray,
         X: csr_matrix,
         Y: csr_matrix,
         candidates: Candidates,
         zeros: Zeros,
         rng: np.random.Generator,
     ) -> torch.Tensor:
-        """Return the loss of one network: (1), or the part of it that the stage trains."""
-        codes = network.inputs.encoder(drop_features(X, self.params.keep, rng))
+        """Return the loss of one network: (1), or the part of it that the stage trains.
+
+        `batch_rows` is the whole batch; X and Y have this worker's part of it.
+        """
+        own = exchange.current().part(len(batch_rows))
+        kept = own_features(self.X, batch_rows, own, self.params.keep, rng)
+        codes = network.inputs.encoder(kept)
         if self.frozen() and self.params.after_pretraining == "codes":
             missed = network.regress(codes) - network.encode_labels(self._labels(Y)).detach()
             return missed.square().sum(1).sum() / len(missed)
         alpha, beta, decoder = self.params.alpha, self.params.beta, network.outputs.decoder
         vectors = decoder.table.rows(candidates.labels)
-        rows = torch.from_numpy(rows_of(Y))
+        positives = torch.from_numpy(rows_of(Y))
         columns = torch.from_numpy(candidates.columns(Y.indices))
         weights = torch.from_numpy(1.0 / candidates.inclusion)
         loss = torch.zeros(())
         if not self.pretraining:
             logits = decoder.activations(network.regress(codes)) @ vectors.T
-            entropy = binary_loss(logits, rows, columns, negative_weights=weights)
+            entropy = binary_loss(logits, positives, columns, negative_weights=weights)
             loss = loss + self.per_label * entropy
         if self.frozen():
             return loss
@@ -94,7 +103,7 @@ class BatchObjective(Callback):
         if beta > 0:
             label_codes = network.encode_labels(self._labels(Y))
             found = sigmoid_of(decoder.activations(label_codes) @ vectors.T)
-            missed = label_reconstruction(found, rows, columns, weights)
+            missed = label_reconstruction(found, positives, columns, weights)
             loss = loss + self.per_label * beta * missed
         return loss
 

@@ -24,7 +24,8 @@ import torch
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import are_numbers, expect
+from labelspace._core.checks import expect
+from labelspace._core.schema import Elsewhere, Schema, filled, scalars, sizes_of
 from labelspace._core.sparse import as_csr, checked_features
 from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
 from labelspace.components.holdout import HoldOut
@@ -67,6 +68,7 @@ from labelspace.methods.seq2seq.model import (
     restored_t5,
     small_t5,
     t5_arrays,
+    t5_schema,
     vocabulary_of,
 )
 from labelspace.methods.seq2seq.objective import SequenceObjective
@@ -459,19 +461,30 @@ class Seq2Seq(Method):
             "invalid_share": np.array(self.invalid_share_),
         }
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        """Declare the arrays of `state`; `restored_t5` compares the weights with their settings."""
+        return [
+            *t5_schema(arrays),
+            *Outputs.schema(arrays, "outputs."),
+            sizes_of("input_tokens", "in order", "vocabulary", "tokens of a text"),
+            scalars("idf", "vocabulary", rules=(filled,)),
+            scalars("calibration", 2),
+            scalars("invalid_share"),
+            Elsewhere("linear_tree."),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Set the fitted attributes from what `state` returned; the arrays may be read-only."""
         # A model that was trained on a GPU is loaded onto the CPU if there is no GPU.
         wanted = self.params_.device != "cpu" and torch.cuda.is_available()
         self.t5_ = restored_t5(arrays).to("cuda" if wanted else "cpu").eval()
         n_tokens = self.t5_.get_input_embeddings().num_embeddings
-        self.outputs_ = Outputs.restore(with_prefix("outputs.", arrays), n_tokens, self.n_labels_)
+        outputs = with_prefix("outputs.", arrays)
+        self.outputs_ = Outputs.restore(outputs)
         in_order, vocabulary, max_length = (int(number) for number in arrays["input_tokens"])
-        holds = 1 <= vocabulary <= n_tokens and max_length >= 1
-        expect(holds, "the tokens do not match the network")
+        expect(vocabulary <= n_tokens, "the tokens do not match the network")
         self.input_tokens_ = InputTokens(bool(in_order), vocabulary, max_length)
         self.decoder_ = None
-        expect(are_numbers(arrays["idf"], vocabulary), "the idf do not match the tokens")
         self.bag_ = BagOfTokens(self.input_tokens_, arrays["idf"])
         sizes = vocabulary if in_order else self.n_features_in_, self.n_labels_
         linear = with_prefix("linear_tree.", arrays)

@@ -15,6 +15,8 @@ from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import with_prefix
 from labelspace._core.checks import expect
+from labelspace._core.json_text import checked_json
+from labelspace._core.schema import Schema, floats, letters
 from labelspace._core.sparse import rows_of
 from labelspace.errors import InputError, MissingExtraError, ParameterError
 from labelspace.features.transformer_settings import built, known_settings
@@ -229,9 +231,23 @@ def t5_arrays(model: Any) -> dict[str, np.ndarray]:
     return {_CONFIG: np.frombuffer(config, np.uint8), **weights}
 
 
+def t5_schema(arrays: Mapping[str, np.ndarray]) -> Schema:
+    """Declare `t5_arrays`; the size "tokens" is that of the vocabulary.
+
+    The other sizes follow from the configuration: `restored_t5` compares them.
+    """
+    shared = f"{_WEIGHTS}shared.weight"
+    others = (name for name in arrays if name.startswith(_WEIGHTS) and name != shared)
+    return [
+        letters(_CONFIG),
+        floats(shared, "tokens", "width of the t5", types="f2 f4"),
+        *(floats(name, *arrays[name].shape, types="f2 f4") for name in others),
+    ]
+
+
 def restored_t5(arrays: Mapping[str, np.ndarray]) -> Any:
     """Return the T5 whose `t5_arrays` these are."""
-    settings = known_settings(json.loads(arrays[_CONFIG].tobytes()))
+    settings = known_settings(checked_json(arrays[_CONFIG]))
     config = _transformers().T5Config(**settings)
     # The class derives it from another setting, which it changes: it would be lost here.
     config.scale_decoder_outputs = bool(settings.get("scale_decoder_outputs", True))

@@ -19,7 +19,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import prefixed, with_prefix
-from labelspace._core.checks import all_within, expect
+from labelspace._core.checks import expect
+from labelspace._core.schema import Schema, Sizes, csr, filled, ints, optional
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace.data.taxonomy import Taxonomy, label_ancestors
 from labelspace.errors import InputError
@@ -65,26 +66,33 @@ class Part:
         }
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_tokens: int, n_labels: int) -> Part:
-        """Rebuild a part; raise ModelFormatError if a token is not below `n_tokens`."""
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Part:
+        """Rebuild a part; raise ModelFormatError if its states are not those of the sequences."""
         tokens, lengths = np.array(arrays["tokens"]), arrays["lengths"]
         stop = np.array(arrays.get("stop", [END]))
-        holds = (
-            tokens.ndim == lengths.ndim == stop.ndim == 1
-            and len(lengths) > 0
-            and len(stop) > 0
-            and all_within(tokens, 0, n_tokens)
-            and all_within(stop, 0, n_tokens)
-            and all_within(lengths, 1, len(tokens) + 1)
-            and int(lengths.sum()) == len(tokens)
-        )
-        expect(holds, "the outputs are not sequences of tokens")
         trie = Trie.build(np.split(tokens, np.cumsum(lengths)[:-1]))
-        shares = unpack_csr("label_shares", arrays, (len(lengths), n_labels))
         states = None
         if "state_labels.data" in arrays:
-            states = unpack_csr("state_labels", arrays, (len(trie.outputs), n_labels))
-        return cls(trie, shares, states, stop)
+            states = unpack_csr("state_labels", arrays)
+            fits = states.shape[0] == len(trie.outputs)
+            expect(fits, "the labels of states do not fit the outputs")
+        return cls(trie, unpack_csr("label_shares", arrays), states, stop)
+
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str) -> Schema:
+        """Declare the arrays of `state`, for as many tokens as the size "tokens"."""
+        outputs, tokens = f"{prefix}outputs", f"{prefix}tokens of outputs"
+
+        def add_up(lengths: np.ndarray, sizes: Sizes) -> bool:
+            return len(lengths) > 0 and int(lengths.sum(dtype=np.float64)) == sizes[tokens]
+
+        return [
+            ints(f"{prefix}tokens", tokens, limit="tokens"),
+            ints(f"{prefix}lengths", outputs, low=1, limit=f"{tokens} + 1", rules=(add_up,)),
+            ints(f"{prefix}stop", f"{prefix}stop", limit="tokens", rules=(filled,), required=False),
+            *csr(f"{prefix}label_shares", outputs, "labels"),
+            *optional(csr(f"{prefix}state_labels", f"{prefix}states", "labels"), arrays),
+        ]
 
 
 @dataclass(frozen=True)
@@ -118,12 +126,21 @@ class Outputs:
         return found
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_tokens: int, n_labels: int) -> Outputs:
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Outputs:
         """Rebuild the outputs; raise ModelFormatError if they are inconsistent."""
-        parts = [Part.restore(arrays, n_tokens, n_labels)]
+        parts = [Part.restore(arrays)]
         while further := with_prefix(f"{len(parts)}.", arrays):
-            parts.append(Part.restore(further, n_tokens, n_labels))
+            parts.append(Part.restore(further))
         return cls(tuple(parts))
+
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str) -> Schema:
+        """Declare the arrays of `state`, for as many tokens as the size "tokens"."""
+        found, number = Part.schema(arrays, prefix), 1
+        while f"{prefix}{number}.tokens" in arrays:
+            found += Part.schema(arrays, f"{prefix}{number}.")
+            number += 1
+        return found
 
 
 class Words:

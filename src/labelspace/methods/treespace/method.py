@@ -22,7 +22,17 @@ import torch
 from scipy.sparse import csr_matrix
 
 from labelspace._core.arrays import joined_parts, with_prefix
-from labelspace._core.checks import all_within, are_numbers, expect
+from labelspace._core.checks import expect
+from labelspace._core.schema import (
+    Elsewhere,
+    Schema,
+    Sizes,
+    csr,
+    floats,
+    ints,
+    scalars,
+    sizes_of,
+)
 from labelspace._core.sparse import as_csr, pack_csr, unpack_csr
 from labelspace.components.holdout import HoldOut
 from labelspace.components.linear_companion import (
@@ -124,6 +134,7 @@ class TreeSpace(Method):
     """
 
     name: ClassVar[str] = "treespace"
+    can_train_in_workers: ClassVar[bool] = True
     summary: ClassVar[str] = "a label tree with an embedding space per level, best-first search"
 
     dim: int = integer(
@@ -483,23 +494,43 @@ class TreeSpace(Method):
             **joined_parts(parts),
         }
 
+    def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
+        """Declare the arrays of `state`."""
+        n_spaces = sum(name.startswith("head.") for name in arrays)
+        dims = [f"dimension {space}" for space in range(n_spaces)]
+        return [
+            sizes_of("dims", *dims, least=1),
+            *Nodes.schema("nodes."),
+            ints("space", "nodes", low=-1, limit=n_spaces, types="i4", rules=(_below_the_root,)),
+            ints("row", "nodes", limit="nodes", types="i4"),
+            floats("encoder.first", "features", self.params_.width),
+            *(floats(f"head.{s}", self.params_.width, dim) for s, dim in enumerate(dims)),
+            floats("vectors", "numbers of vectors"),
+            floats("bias", "nodes"),
+            floats("slope", "nodes", required=False),
+            floats("tail_bias", "labels", required=False),
+            scalars("blend", 5),
+            *csr("ancestors", "labels", "labels"),
+            *CompressedExamples.schema(arrays, "voters.", self.params_.width),
+            Elsewhere("linear_tree."),
+        ]
+
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Set the fitted attributes from what `state` returned; the arrays may be read-only."""
-        self.nodes_ = Nodes.from_arrays(with_prefix("nodes.", arrays), self.n_labels_)
-        _check_layout(arrays, len(self.nodes_), self.n_features_in_, self.n_labels_)
+        self.nodes_ = Nodes.from_arrays(with_prefix("nodes.", arrays))
         dims = tuple(int(d) for d in arrays["dims"])
+        n_numbers = sum(np.asarray(dims)[arrays["space"][1:]].tolist())
+        expect(arrays["vectors"].shape == (n_numbers,), "the vectors do not match the spaces")
         self.layout_ = Layout(dims, arrays["space"], arrays["row"])
         self.encoder_ = LevelEncoder.restore(arrays, len(dims), GEOMETRIES[self.params_.geometry])
-        self.ancestors_ = unpack_csr("ancestors", arrays, (self.n_labels_, self.n_labels_))
+        self.ancestors_ = unpack_csr("ancestors", arrays)
         slope = arrays.get("slope", np.empty(0, np.float32))
         index = TreeIndex.over(
             *(self.nodes_, self.layout_, arrays["vectors"], arrays["bias"], slope),
             *(self.n_labels_, self.params_.beam or 0),
         )
         kept = with_prefix("voters.", arrays)
-        voters = (
-            CompressedExamples.restore(kept, self.n_labels_, self.params_.width) if kept else None
-        )
+        voters = CompressedExamples.restore(kept) if kept else None
         self.blend_ = TreeBlend(
             index, voters, self.params_.neighbours, BlendParameters.restore(arrays["blend"])
         )
@@ -534,30 +565,6 @@ class TreeSpace(Method):
         return needs
 
 
-def _check_layout(
-    arrays: Mapping[str, np.ndarray], n_nodes: int, n_features: int, n_labels: int
-) -> None:
-    """Raise ModelFormatError unless the shapes of spaces, points and heads match the nodes."""
-    dims, space, row = arrays["dims"], arrays["space"], arrays["row"]
-    holds = (
-        dims.ndim == 1
-        and len(dims) > 0
-        and all_within(dims, 1, 2**31)
-        and space.shape == row.shape == (n_nodes,)
-        and all_within(space, -1, len(dims))
-        and bool((space[1:] >= 0).all())
-        and all_within(row, 0, n_nodes)
-    )
-    expect(holds, "the spaces do not match the nodes")
-    first, slope = arrays["encoder.first"], arrays.get("slope", np.empty(0, np.float32))
-    holds = (
-        are_numbers(first, n_features, None)
-        and all(
-            are_numbers(arrays[f"head.{s}"], first.shape[1], int(dim)) for s, dim in enumerate(dims)
-        )
-        and are_numbers(arrays["vectors"], int(dims[space[1:]].sum()))
-        and are_numbers(arrays["bias"], n_nodes)
-        and (are_numbers(slope, n_nodes) or are_numbers(slope, 0))
-        and ("tail_bias" not in arrays or are_numbers(arrays["tail_bias"], n_labels))
-    )
-    expect(holds, "the points do not match the spaces")
+def _below_the_root(space: np.ndarray, _: Sizes) -> bool:
+    """Return whether all nodes but the root are in a space."""
+    return len(space) > 0 and bool((space[1:] >= 0).all())

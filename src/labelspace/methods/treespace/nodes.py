@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix, identity
 
-from labelspace._core.checks import all_within, expect
+from labelspace._core.schema import Schema, Sizes, ints, once
 from labelspace.data.taxonomy import Taxonomy, longest_depths
 from labelspace.errors import InputError
 from labelspace.labels.clustering import build_tree
@@ -139,22 +139,22 @@ class Nodes:
         return {"edges": self.edges, "label": self.label, "outside": self.outside}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_labels: int) -> Nodes:
-        """Rebuild nodes from `arrays`; raise ModelFormatError if they are inconsistent."""
-        edges, label, outside = arrays["edges"], arrays["label"], arrays["outside"]
-        holds = (
-            edges.ndim == 2
-            and edges.shape[1] == 2
-            and label.ndim == 1
-            and len(label) > 0
-            and all_within(edges, 0, len(label))
-            and bool((edges[:, 0] > edges[:, 1]).all())  # so that there is no cycle
-            and all_within(label, -1, n_labels)
-            and outside.shape == label.shape
-            and outside.dtype == np.bool_
-        )
-        expect(holds, "the nodes of the label tree are inconsistent")
-        return cls(edges, label, outside)
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Nodes:
+        """Rebuild nodes from what `arrays` returned."""
+        return cls(arrays["edges"], arrays["label"], arrays["outside"])
+
+    @staticmethod
+    def schema(prefix: str) -> Schema:
+        """Declare `arrays`; the size "nodes" is their number."""
+
+        def go_down(edges: np.ndarray, _: Sizes) -> bool:
+            return bool((edges[:, 0] > edges[:, 1]).all())  # so that there is no cycle
+
+        return [
+            ints(f"{prefix}label", "nodes", low=-1, limit="labels", rules=(once,)),
+            ints(f"{prefix}edges", "edges", 2, limit="nodes", rules=(go_down,)),
+            ints(f"{prefix}outside", "nodes", types="b1"),
+        ]
 
 
 def _clustered(

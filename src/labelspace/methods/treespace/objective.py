@@ -31,9 +31,10 @@ from torch import Tensor
 
 from labelspace._core.sparse import rows_of
 from labelspace.methods.treespace.vectors import Step
+from labelspace.nn import exchange
 from labelspace.nn.encoder import times_scalar
 from labelspace.nn.losses import sigmoid_of, softplus_of, with_gradient
-from labelspace.nn.sampling import drop_features, inclusion_chance
+from labelspace.nn.sampling import inclusion_chance, own_features
 from labelspace.nn.trainer import Batch
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ class TreeObjective:
         self.other_edges = nodes.edges[extra]  # edges to parents that are not the main parent
 
     def __call__(self, batch: Batch) -> Tensor:
-        model = self.model
-        X = drop_features(self.X[batch.rows], model.params_.keep, batch.rng)
+        model, together = self.model, exchange.current()
+        own = together.part(len(batch.rows))
+        X = own_features(self.X, batch.rows, own, model.params_.keep, batch.rng)
         points = model.encoder_(X)
-        truth = _Truth(self.node_indicator[batch.rows])
+        truth = _Truth(self.node_indicator[batch.rows], own)
         chosen, inclusion = self._candidates(truth.nodes, len(batch.rows), batch.rng)
         steps = model.vectors_.steps(chosen)
         vectors, projected, offsets, mean_squares = model.vectors_.batch(steps)
@@ -91,7 +93,7 @@ class TreeObjective:
         loss = loss + self._penalty(vectors, projected, offsets, mean_squares)
         if model.params_.dimensionality > 0:
             loss = loss + model.params_.dimensionality * _column_norms(steps, vectors)
-        return loss
+        return together.weighted(loss, len(batch.rows))
 
     def _candidates(
         self, positive: np.ndarray, n: int, rng: np.random.Generator
@@ -163,10 +165,14 @@ def _column_norms(steps: list[Step], vectors: list[Tensor]) -> Tensor:
 
 
 class _Truth:
-    """The nodes of a batch and which example has which, dense, since a batch has few of them."""
+    """The nodes of a batch and which example has which, dense, since a batch has few of them.
 
-    def __init__(self, node_indicator: csr_matrix) -> None:
+    The examples are those of `own`, this worker's part of the batch.
+    """
+
+    def __init__(self, node_indicator: csr_matrix, own: slice) -> None:
         self.nodes = np.unique(node_indicator.indices)
+        node_indicator = node_indicator[own]
         dense = np.zeros((node_indicator.shape[0], len(self.nodes) + 1), np.float32)
         rows = rows_of(node_indicator)
         dense[rows, np.searchsorted(self.nodes, node_indicator.indices)] = 1.0

@@ -257,7 +257,7 @@ class TreeBlend(NeighbourBlend):
         """Return the k best labels per example and their probabilities; see `NeighbourBlend`."""
         votes = None
         if self.voters is not None and self.parameters.neighbour_share > 0:
-            near = self.voters.nearest(vectors, self.neighbours)
+            near = self.voters.nearest(vectors, min(self.neighbours, len(self.voters)))
             votes = Votes(*near, self.voters.Y.indptr, self.voters.Y.indices)
         labels, scores, _ = self.index.rank(queries, k, votes, self.parameters, self.tail_bias)
         return labels, scores

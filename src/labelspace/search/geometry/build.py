@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from labelspace._core.arrays import with_prefix
+from labelspace._core.schema import Schema
 from labelspace.errors import ParameterError
 from labelspace.search.build import is_large
 from labelspace.search.faiss import has_faiss
@@ -18,6 +20,7 @@ from labelspace.search.geometry.cells import CellNeighbours
 from labelspace.search.geometry.codes import CodedNeighbours, choose_codes
 from labelspace.search.geometry.points import GEOMETRIES, ExactNeighbours, NeighbourIndex
 from labelspace.search.index import checked_rows, kind_of, unknown_kind
+from labelspace.search.product_codes import code_schema
 from labelspace.search.tuning import Tuner, checked_queries, probe_counts, sample_queries
 
 KINDS = ("auto", "exact", "codes", "cells")
@@ -98,6 +101,18 @@ def build_neighbours(
     reached = tuner.choose(index, probe_counts(len(index.centres)), index.set_probes)
     quick = reached and _LEAST_SPEEDUP * index.probes <= cells
     return index if kind == "cells" or quick else exact
+
+
+def neighbour_schema(arrays: Mapping[str, np.ndarray], prefix: str, points: str) -> Schema:
+    """Declare the arrays of an index whose names have this prefix, over so many points."""
+    kind = kind_of(with_prefix(prefix, arrays))
+    if kind == ExactNeighbours.kind:
+        return []
+    if kind == CellNeighbours.kind:
+        return CellNeighbours.schema(prefix, points)
+    if kind == CodedNeighbours.kind:
+        return code_schema(kind, prefix)
+    raise unknown_kind(kind)
 
 
 def restore_neighbours(

@@ -7,13 +7,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labelspace._core.checks import all_within, kept_count
 from labelspace._core.compiled import loop
+from labelspace._core.schema import Schema, ints
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
-from labelspace.errors import StoreError
 from labelspace.search.geometry.points import ExactNeighbours, NeighbourIndex, spread
-from labelspace.search.index import MARGIN, stored_kind
+from labelspace.search.index import MARGIN, kind_schema, stored_kind
 
 
 class CellNeighbours(NeighbourIndex):
@@ -44,22 +43,20 @@ class CellNeighbours(NeighbourIndex):
         return cls(points, geometry, centres, nearest[:, 0].astype(np.int32))
 
     @classmethod
+    def schema(cls, prefix: str, points: str) -> Schema:
+        """Declare the arrays of `state`, for so many points."""
+        return [
+            *kind_schema(prefix, cls.kind),
+            ints(f"{prefix}centres", f"{prefix}cells", limit=points),
+            ints(f"{prefix}cell_of", points, limit=f"{prefix}cells"),
+            ints(f"{prefix}probes", 1, low=1),
+        ]
+
+    @classmethod
     def restore(cls, points: np.ndarray, geometry: str, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
-        centres, cell_of = arrays["centres"], arrays["cell_of"]
-        fits = (
-            centres.ndim == 1
-            and len(centres) > 0
-            and cell_of.shape == (len(points),)
-            and all_within(centres, 0, len(points))
-            and all_within(cell_of, 0, len(centres))
-        )
-        if not fits:
-            raise StoreError(
-                "the search cells do not fit the points: restore the model from a copy"
-            )
-        index = cls(points, geometry, centres, cell_of)
-        index.probes, index.recall = kept_count(arrays, "probes"), float(arrays["recall"][0])
+        index = cls(points, geometry, arrays["centres"], arrays["cell_of"])
+        index.probes, index.recall = int(arrays["probes"][0]), float(arrays["recall"][0])
         return index
 
     def set_probes(self, probes: int) -> None:

@@ -13,7 +13,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from labelspace._core.checks import kept_count
 from labelspace.search.geometry.points import NeighbourIndex
 from labelspace.search.product_codes import (
     ProductCodes,
@@ -54,7 +53,7 @@ class CodedNeighbours(NeighbourIndex):
         """Return the index whose `state` the arrays are."""
         codebook = stored_codebook(arrays, points.shape[1])
         index = cls(points, geometry, codebook, arrays.get("codes"))
-        index.rerank_size = kept_count(arrays, "rerank_size")
+        index.rerank_size = int(arrays["rerank_size"][0])
         index.recall = float(arrays["recall"][0])
         return index
 

@@ -85,7 +85,7 @@ class BoundedNeighbours:
         def block(start: int, stop: int) -> None:
             _nearest(*self._arrays(X, start, stop), near[start:stop], cosines[start:stop])
 
-        parallel_blocks(X.shape[0], block, block=64)
+        parallel_blocks(X.shape[0], block, block=64, least=8)
         return near, cosines
 
     def votes(
@@ -101,7 +101,7 @@ class BoundedNeighbours:
             _nearest(*self._arrays(X, start, stop), near, cosines)
             vote_of_one(near, cosines, power, Y, labels[start:stop], shares[start:stop])
 
-        parallel_blocks(X.shape[0], block, block=64)
+        parallel_blocks(X.shape[0], block, block=64, least=8)
         return labels, shares
 
     def _arrays(self, X: csr_matrix, start: int, stop: int) -> tuple[object, ...]:
@@ -122,12 +122,11 @@ class BoundedNeighbours:
     def restore(
         cls,
         arrays: Mapping[str, np.ndarray],
-        shape: tuple[int, int],
         max_postings: int,
         candidates: int = CANDIDATES,
     ) -> Self:
-        """Return the index whose `state` the arrays are; shape: features and examples."""
-        return cls(unpack_csr("postings", arrays, shape), max_postings, candidates)
+        """Return the index whose `state` the arrays are: a matrix of features by examples."""
+        return cls(unpack_csr("postings", arrays), max_postings, candidates)
 
 
 def _by_size(X: csr_matrix) -> csr_matrix:

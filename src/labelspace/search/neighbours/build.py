@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from labelspace._core.arrays import with_prefix
+from labelspace._core.schema import Schema
 from labelspace.errors import ParameterError
-from labelspace.search.build import is_large, restore_index
+from labelspace.search.build import index_schema, is_large, restore_index
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss
 from labelspace.search.index import InnerProductIndex, checked_rows, kind_of
@@ -117,6 +119,15 @@ def restore_neighbours(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) ->
     if kind_of(arrays) == ClusterIndex.kind:
         return ClusterIndex.restore(np.ascontiguousarray(vectors, np.float32), arrays)
     return restore_index(vectors, arrays)
+
+
+def neighbour_schema(
+    arrays: Mapping[str, np.ndarray], prefix: str, examples: str, dim: str
+) -> Schema:
+    """Declare the arrays of an index whose names have this prefix, over so many examples."""
+    if kind_of(with_prefix(prefix, arrays)) == ClusterIndex.kind:
+        return ClusterIndex.schema(prefix, examples, dim)
+    return index_schema(arrays, prefix, dim)
 
 
 def neighbour_bytes(n_examples: int, dim: int, kind: str = "auto") -> int:

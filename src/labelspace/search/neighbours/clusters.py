@@ -12,12 +12,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.checks import are_numbers, are_offsets, kept_count
 from labelspace._core.compiled import loop
+from labelspace._core.schema import Schema, floats, ints, numbering, offsets
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
-from labelspace.errors import ParameterError, StoreError
-from labelspace.search.index import InnerProductIndex, checked_rows, dot, stored_kind
+from labelspace.errors import ParameterError
+from labelspace.search.index import (
+    InnerProductIndex,
+    checked_rows,
+    dot,
+    kind_schema,
+    stored_kind,
+)
 from labelspace.search.neighbours.k_means import assign, grouped, k_means
 from labelspace.search.neighbours.voting import vote_of_one
 
@@ -52,20 +58,23 @@ class ClusterIndex(InnerProductIndex):
         return cls(vectors, centres, *grouped(assign(vectors, centres), len(centres)))
 
     @classmethod
+    def schema(cls, prefix: str, examples: str, dim: str) -> Schema:
+        """Declare the arrays of `state`, for so many examples of this dimension."""
+        return [
+            *kind_schema(prefix, cls.kind),
+            floats(f"{prefix}centres", f"{prefix}clusters", dim),
+            numbering(f"{prefix}members", examples),
+            offsets(f"{prefix}indptr", f"{prefix}clusters", examples),
+            ints(f"{prefix}probes", 1, low=1),
+        ]
+
+    @classmethod
     def restore(cls, vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
-        centres, indptr, members = arrays["centres"], arrays["indptr"], arrays["members"]
-        fits = (
-            members.dtype == np.int32
-            and are_numbers(centres, None, vectors.shape[1])
-            and are_offsets(indptr, len(centres), len(vectors))
-            and np.array_equal(np.sort(members), np.arange(len(vectors)))
-        )
-        if not fits:
-            raise StoreError("the clusters do not fit the examples: restore the model from a copy")
         # A copy, since a read-only map is another type to compile loops for.
-        index = cls(vectors, centres, np.array(indptr), members)
-        index.set_probes(kept_count(arrays, "probes"))
+        indptr = np.array(arrays["indptr"])
+        index = cls(vectors, arrays["centres"], indptr, arrays["members"])
+        index.set_probes(int(arrays["probes"][0]))
         index.recall = float(arrays["recall"][0])
         return index
 

@@ -13,13 +13,12 @@ from typing import Self
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.checks import all_within
 from labelspace._core.compiled import loop
 from labelspace._core.dense import unit_array
+from labelspace._core.schema import Schema, csr, floats, ints, optional
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
-from labelspace.errors import StoreError
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
 from labelspace.search.index import dot
 from labelspace.search.neighbours.k_means import assign, grouped, k_means
@@ -189,25 +188,30 @@ class CompressedExamples:
         }
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, dim: int) -> Self:
-        """Return the examples whose `state` the arrays are, checked against the model's shape."""
-        cluster_of, centres, codes = arrays["cluster_of"], arrays["centres"], arrays["codes"]
-        directions, probes = arrays["directions"], int(arrays["probes"][0])
-        Y = unpack_csr("labels", arrays, (None, n_labels))
-        # Compiled loops do not check bounds.
-        fits = (
-            codes.dtype == np.int8
-            and len(cluster_of) == len(codes) == Y.shape[0]
-            and codes.shape[1] == centres.shape[1] == len(directions)
-            and directions.shape[1] == dim
-            and 1 <= probes <= len(centres)
-            and all_within(cluster_of, 0, len(centres))
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the examples whose `state` the arrays are."""
+        return cls(
+            arrays["directions"],
+            arrays["centres"],
+            arrays["cluster_of"],
+            arrays["codes"],
+            unpack_csr("labels", arrays),
+            int(arrays["probes"][0]),
         )
-        if not fits:
-            raise StoreError(
-                "the compressed examples do not fit together: restore the model from a copy"
-            )
-        return cls(directions, centres, cluster_of, codes, Y, probes)
+
+    @staticmethod
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str, dim: str) -> Schema:
+        """Declare the arrays of `state` for vectors of this dimension, if there are any."""
+        directions, clusters = f"{prefix}directions", f"{prefix}clusters"
+        found = [
+            *csr(f"{prefix}labels", f"{prefix}examples", "labels", sets=True),
+            floats(f"{prefix}directions", directions, dim),
+            floats(f"{prefix}centres", clusters, directions),
+            ints(f"{prefix}cluster_of", f"{prefix}examples", limit=clusters, types="i4"),
+            ints(f"{prefix}codes", f"{prefix}examples", directions, low=-128, types="i1"),
+            ints(f"{prefix}probes", 1, low=1, limit=f"{clusters} + 1"),
+        ]
+        return optional(found, arrays)
 
 
 def compressed_bytes(n_examples: int) -> int:

@@ -107,9 +107,9 @@ class SparseNeighbours:
         return pack_csr("postings", self.postings)
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Self:
-        """Return the index whose `state` the arrays are; shape: features and examples."""
-        return cls(unpack_csr("postings", arrays, shape))
+    def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose `state` the arrays are: a matrix of features by examples."""
+        return cls(unpack_csr("postings", arrays))
 
 
 def rare_features(X: csr_matrix, common: float | None) -> csr_matrix:

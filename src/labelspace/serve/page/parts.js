@@ -15,12 +15,15 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 export const idOf = (label) => label.id ?? label.name;
-/** The last level of a name that is a path. */
-export const leaf = (name) => name.split(" > ").at(-1);
+/** The levels of a name that is a path. */
+export const levels = (name) => name.split(" > ");
+export const leaf = (name) => levels(name).at(-1);
 /** The paths of which no other one is a continuation. */
 export const deepest = (names) => names.filter((name) => !names.some((other) => other.startsWith(`${name} > `)));
 export const share = (score) => score.toFixed(score < 0.01 ? 3 : 2);
 export const number = (value) => value.toLocaleString("en");
+/** An error's text with a capital letter and a full stop. */
+export const sentence = (text) => `${text[0]?.toUpperCase() ?? ""}${text.slice(1).replace(/\.$/, "")}.`;
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
 /** Save text as a file of this name. */

@@ -1,5 +1,5 @@
 // The first view: labels of a text as it is typed, why each was given, and which of them a person accepts.
-import { byId, csvLine, deepest, idOf, leaf, make, plural, save, share } from "./parts.js";
+import { byId, csvLine, deepest, idOf, leaf, levels, make, plural, save, sentence, share } from "./parts.js";
 import { call, clearReport, report } from "./server.js";
 
 const WAIT_MS = 180, MOST = 50, EXPLAINED = 8, EXAMPLES = 4, LEAST_WEIGHT = 0.05, COLLECTED = "labelspace-examples";
@@ -7,7 +7,7 @@ const WAIT_MS = 180, MOST = 50, EXPLAINED = 8, EXAMPLES = 4, LEAST_WEIGHT = 0.05
 export class TagView {
   /** `page` knows the model and the language; `landed` is told the labels of the text. */
   constructor(page, landed) {
-    Object.assign(this, { page, landed, found: [], other: [], open: null, judged: new Map() });
+    Object.assign(this, { page, landed, found: [], other: [], open: null, features: [], judged: new Map() });
     this.text = byId("text");
     this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("scroll", () => { byId("marks").scrollTop = this.text.scrollTop; });
@@ -49,7 +49,7 @@ export class TagView {
   changed() {
     this.judged.clear();
     [this.open, this.reasons] = [null, null];
-    this.mark([]);
+    this.mark(this.features = []);
     const words = this.text.value.trim().split(/\s+/).filter(Boolean).length;
     byId("size").textContent = words ? plural(words, "word") : "";
     clearTimeout(this.timer);
@@ -79,7 +79,8 @@ export class TagView {
     } catch (error) {
       if (error.name === "AbortError") return;
       const stale = byId("found").childElementCount ? " The labels below are those of the last answer." : "";
-      byId("status").textContent = stale ? `${error.message.replace(/\.$/, "")}.${stale}` : error.message;
+      byId("status").textContent = `${sentence(error.message)}${stale}`;
+      byId("status").classList.add("error");
     }
   }
 
@@ -95,6 +96,7 @@ export class TagView {
   }
 
   show() {
+    byId("status").classList.remove("error");
     byId("k-value").textContent = byId("k").value;
     byId("threshold-value").textContent = Number(byId("threshold").value).toFixed(2);
     const shown = this.within(this.found), empty = !this.text.value.trim();
@@ -107,11 +109,14 @@ export class TagView {
     const ours = new Set(shown.map(idOf));
     byId("other-found").replaceChildren(...this.within(this.other).map((label) => plainLine(label, ours.has(idOf(label)))));
     byId("tools").hidden = shown.length === 0;
+    byId("clear").hidden = !this.text.value;
     if (empty) byId("status").textContent = "Labels will appear here.";
     else if (shown.length) byId("status").textContent = `${plural(shown.length, "label")} shown.`;
     else if (this.found.length) {
       byId("status").textContent = `No label has a score of ${byId("threshold-value").textContent}; the best one has ${share(this.found[0].score)}.`;
     } else byId("status").textContent = "No label was found.";
+    // Only a label that is shown explains the words of the text.
+    this.mark(shown.some((label) => idOf(label) === this.open) ? this.features : []);
     this.showJudged();
     this.landed(empty ? [] : shown);
   }
@@ -146,7 +151,7 @@ export class TagView {
     for (const each of document.querySelectorAll("#found .name")) each.setAttribute("aria-expanded", "false");
     why.hidden = !opens;
     button.setAttribute("aria-expanded", String(opens));
-    this.mark([]);
+    this.mark(this.features = []);
     if (opens) this.fill(label, why);
   }
 
@@ -166,7 +171,7 @@ export class TagView {
       const found = answer.results[0].labels[0]?.explanation;
       if (found) found.features = telling(found.features);
       this.reasons = found ? reasons(found) : [make("p", {}, "There is nothing to explain.")];
-      this.mark(found?.features ?? []);
+      this.mark(this.features = found?.features ?? []);
     } catch (error) {
       this.reasons = [make("p", {}, error.message)];
     }
@@ -209,9 +214,9 @@ export class TagView {
   keep() {
     const labels = [...this.judged].filter(([, value]) => value === true).map(([id]) => id);
     this.collect([...this.collected(), { text: this.text.value, labels }]);
-    byId("status").textContent = "Kept.";
     this.judged.clear();
     this.show();
+    byId("status").textContent = "Kept as an example, below the text.";
   }
 
   async learn() {
@@ -261,12 +266,16 @@ export class TagView {
 }
 
 /** Name, score, path and notation of a label. */
-const described = (label, more = null) => [
-  make("span", { class: "title" }, label.path?.length > 1 ? leaf(label.name) : label.name, more),
-  make("span", { class: "score" }, share(label.score)),
-  label.path?.length > 1 ? make("span", { class: "path" }, label.path.slice(0, -1).map(leaf).join(" › ")) : null,
-  label.notation ? make("span", { class: "notation" }, label.notation) : null,
-];
+function described(label, more = null) {
+  // Without a taxonomy, a name may still be a path.
+  const above = label.path?.length > 1 ? label.path.slice(0, -1).map(leaf) : levels(label.name).slice(0, -1);
+  return [
+    make("span", { class: "title" }, leaf(label.name), more),
+    make("span", { class: "score" }, share(label.score)),
+    above.length ? make("span", { class: "path" }, above.join(" › ")) : null,
+    label.notation ? make("span", { class: "notation" }, label.notation) : null,
+  ];
+}
 
 function plainLine(label, both) {
   const name = make("div", { class: "name" }, ...described(label, both ? null : make("small", {}, " only here")));

@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import pytest
 
-from labelspace.comparison.scratch import scratch_folder
+from labelspace._core.scratch import scratch_folder
 
 pytest.importorskip("fcntl", reason="no file locks here")
 
 HOLD = """
 import sys
-from labelspace.comparison.scratch import scratch_folder
+from labelspace._core.scratch import scratch_folder
 with scratch_folder("test") as folder:
     (folder / "data").write_bytes(bytes(100))
     print(folder, flush=True)
