@@ -13,6 +13,7 @@ from labelspace.data.dataset import Dataset as Dataset
 from labelspace.errors import LabelspaceError as LabelspaceError
 from labelspace.methods.baselines import MostCommon as MostCommon
 from labelspace.methods.baselines import Random as Random
+from labelspace.methods.dual_encoder import DualEncoder as DualEncoder
 from labelspace.methods.dxml import DXML as DXML
 from labelspace.methods.fusion import Fusion as Fusion
 from labelspace.methods.glas import GLaS as GLaS

@@ -93,7 +93,7 @@ def test_methods_that_cannot(shop, more, command):
     assert "methods that find near ones: dxml, fusion, knn" in err
     code, _, err = command("explain", shop / "knn", "ripe apple")
     assert code == 1
-    assert "methods that support it: fusion, glas, labeltext, lexical, linear" in err
+    assert "methods that support it: dual-encoder, fusion, glas, labeltext, lexical, linear" in err
 
 
 def test_explain_for_people_and_programs(shop, model, command):

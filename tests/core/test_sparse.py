@@ -16,6 +16,7 @@ from labelspace._core.sparse import (
     rows_of,
     unit_rows,
     unpack_csr,
+    without_columns,
 )
 from labelspace.errors import InputError
 
@@ -166,3 +167,13 @@ def test_rows_of_each_stored_value():
     assert rows.tolist() == [0, 0, 2]
     assert rows.dtype == np.int64
     assert len(rows_of(csr_matrix((0, 5)))) == 0
+
+
+def test_entries_of_columns_are_left_out_of_a_copy():
+    given = np.array([[0, 1, 2], [4, 0, 0], [3, 0, 5]], np.float32)
+    matrix = csr_matrix(given)
+    found = without_columns(matrix, np.array([0, 2]))
+    assert found.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert found.nnz == 1
+    assert np.array_equal(matrix.toarray(), given)
+    assert without_columns(matrix, np.empty(0, np.int64)) is matrix

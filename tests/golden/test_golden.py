@@ -26,6 +26,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "faiss-cpu", "g
 
 # Every method, and the settings that take other paths through the shared parts.
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dual-encoder": ("dual-encoder", {"dim": 16, "epochs": 3, "batch_size": 32}),
     "dxml": ("dxml", {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32, "ensemble": 1}),
     "dxml smooth-l1": ("dxml", {"dim": 16, "epochs": 2, "loss": "smooth-l1", "ensemble": 1}),
     "fusion": ("fusion", {}),

@@ -65,6 +65,8 @@ RECIPES = {
     "knn": Recipe("knn", {"max_document_frequency": 0.4}),
     "knn-bounded": Recipe("knn", {"max_postings": 1000}),
     "labeltext": Recipe("labeltext", texts=True),
+    "dual-encoder": Recipe("dual-encoder", {"dim": 16, "epochs": 2}, texts=True),
+    "dual-encoder-large": Recipe("dual-encoder", {"dim": 16, "epochs": 2}, texts=True, large=True),
     "lexical": Recipe("lexical", {"trees": 10, "leaves": 4}, texts=True),
     "linear": Recipe("linear", {"negatives": "hard", "shortlist": 4, "keep_examples": True}),
     "linear-all": Recipe("linear", {"negatives": "all"}),

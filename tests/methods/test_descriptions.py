@@ -34,8 +34,8 @@ def test_capabilities_are_declared_where_they_are_implemented(name):
 
 
 def test_methods_with_a_capability_are_those_installed(monkeypatch):
-    assert methods_with("explain") == "fusion, glas, labeltext, lexical, linear"
-    assert methods_with("map") == "dxml, fusion, glas, hyperbolic"
+    assert methods_with("explain") == "dual-encoder, fusion, glas, labeltext, lexical, linear"
+    assert methods_with("map") == "dual-encoder, dxml, fusion, glas, hyperbolic"
     assert methods_with("neighbours") == "dxml, fusion, knn"
     monkeypatch.setattr(descriptions, "find_spec", lambda _: None)
     assert methods_with("explain") == "fusion, labeltext, lexical, linear"

@@ -20,6 +20,7 @@ EXAMPLES, FEATURES = 700, 203
 PROMISED = {
     "fusion": (131, {}),
     "dxml": (131, {"epochs": 2, "ensemble": 1, "hidden": (253,)}),
+    "dual-encoder": (1501, {"epochs": 1, "batch_size": 255, "dim": 129}),
     "glas": (1501, {"epochs": 1, "batch_size": 255, "dim": 513}),
     "neuralxc": (501, {"epochs": 1, "batch_size": 255, "ensemble": 1, "input_layers": (257,)}),
     "treespace": (501, {"epochs": 1, "batch_size": 255, "dim": 129, "top_dim": 61, "width": 257}),

@@ -69,7 +69,8 @@ def test_what_cannot_be_explained_is_said_in_words(tagger):
         tagger.explain(tagger.pipeline.transform_texts(["plum", "saw"]))
     knn = ls.Tagger(tagger.pipeline, ls.KNN(), tagger.label_names)
     with pytest.raises(
-        UnsupportedError, match=r"by knn; .* support it: fusion, glas, labeltext, lexical, linear"
+        UnsupportedError,
+        match=r"by knn; .* support it: dual-encoder, fusion, glas, labeltext, lexical, linear",
     ):
         knn.explain("plum")
 

@@ -23,6 +23,7 @@ METHODS = {
     "labeltext": {},
     "linear": {"negatives": "hard", "shortlist": 4},
     "hierarchicalxc": {},
+    "dual-encoder": {"dim": 16, "epochs": 1},
     "dxml": {"epochs": 2},
     "hyperbolic": {"epochs": 1},
     "treespace": {"epochs": 2},

@@ -50,6 +50,7 @@ SLACK = 30e6  # what allocators keep, and small things
     ("name", "params", "n", "n_features", "n_labels"),
     [
         ("glas", {"dim": 512, "epochs": 1, "neighbours": 0}, 60_000, 500, 50),
+        ("dual-encoder", {"epochs": 1}, 20_000, 30_000, 20_000),
         ("fusion", {"members": "knn,knn"}, 60_000, 3000, 100),
         ("linear", {"passes": 1}, 60_000, 3000, 20),
     ],

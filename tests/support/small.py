@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SMALL: dict[str, dict[str, object]] = {
+    "dual-encoder": {"dim": 16, "epochs": 3, "batch_size": 32},
     "dxml": {"dim": 16, "hidden": (24,), "epochs": 3, "batch_size": 32, "ensemble": 1},
     "fusion": {"members": "knn,linear", "validation": 0.3},
     "glas": {"dim": 16, "epochs": 3, "batch_size": 32, "n_negatives": 4},

@@ -147,6 +147,18 @@ def with_columns(matrix: csr_matrix, n_columns: int) -> csr_matrix:
     return csr_matrix(parts, shape=(matrix.shape[0], n_columns), copy=False)
 
 
+def without_columns(matrix: csr_matrix, columns: np.ndarray) -> csr_matrix:
+    """Return the matrix with its shape, without the entries of these columns."""
+    if len(columns) == 0:
+        return matrix
+    gone = np.zeros(matrix.shape[1], np.bool_)
+    gone[columns] = True
+    kept = matrix.copy()
+    kept.data[gone[kept.indices]] = 0.0
+    kept.eliminate_zeros()
+    return kept
+
+
 def with_rows(matrix: csr_matrix, rows: np.ndarray, found: csr_matrix, n_rows: int) -> csr_matrix:
     """Return a matrix of `n_rows` rows: those of `found` in the places `rows`, else its own.
 

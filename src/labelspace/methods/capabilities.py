@@ -75,6 +75,10 @@ class Capabilities:
         Whether X may have match columns: `fit` and `partial_fit` take `name_matches`.
     takes_label_texts : bool
         Whether `fit` takes `label_texts`.
+    hides_in_training : bool
+        Whether weights are trained on label texts. A fusion then trains the method without the
+        examples of labels that it hides to fit its combination: `without_examples_of` alone would
+        leave in the weights what these examples say about the labels' texts.
     full_precision : tuple of str
         Arrays of `state` that a fusion must not round to 16 bits.
     history_ : list of dict or None
@@ -99,6 +103,7 @@ class Capabilities:
     uses_label_texts: ClassVar[bool] = False
     takes_name_matches: ClassVar[bool] = False
     takes_label_texts: ClassVar[bool] = False
+    hides_in_training: ClassVar[bool] = False
     full_precision: ClassVar[tuple[str, ...]] = ()
 
     trees_: list[LabelTree]

@@ -84,6 +84,13 @@ _DECLARED = {
         map=True,
         neighbours=True,
     ),
+    "dual-encoder": Description(
+        "one neural embedding of texts and label texts, inner-product search",
+        *_NEURAL,
+        update=True,
+        explain=True,
+        map=True,
+    ),
     "glas": Description(
         "neural embedding with a label-graph regulariser, inner-product search",
         *_NEURAL,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 HOMES = {
     "most-common": "labelspace.methods.baselines:MostCommon",
     "random": "labelspace.methods.baselines:Random",
+    "dual-encoder": "labelspace.methods.dual_encoder:DualEncoder",
     "dxml": "labelspace.methods.dxml:DXML",
     "glas": "labelspace.methods.glas:GLaS",
     "hierarchicalxc": "labelspace.methods.hierarchicalxc:HierarchicalXC",

@@ -1,13 +1,14 @@
-"""Which columns of the features each member of a fusion takes."""
+"""What of the training data each member of a fusion takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from scipy.sparse import csr_matrix
 
-from labelspace._core.sparse import left_columns, right_columns
+from labelspace._core.sparse import left_columns, right_columns, without_columns
 from labelspace.methods.registry import method_class
 
 
@@ -21,10 +22,14 @@ class MemberColumns:
         Columns before the match columns; None if there are no match columns.
     label_texts : csr_matrix or None
         Features of the labels' texts, while members are fitted.
+    hidden : ndarray or None
+        Labels that are without examples while the combination is fitted, while members are fitted:
+        members with `hides_in_training` are fitted without their examples.
     """
 
     n_text: int | None = None
     label_texts: csr_matrix | None = None
+    hidden: np.ndarray | None = None
 
     def _takes_matches(self, method: str) -> bool:
         return self.n_text is not None and method_class(method).takes_name_matches
@@ -43,6 +48,12 @@ class MemberColumns:
             return [X] * len(methods)
         texts, matches = left_columns(X, self.n_text), right_columns(X, self.n_text)
         return [matches if self._takes_matches(method) else texts for method in methods]
+
+    def labels_of(self, method: str, Y: csr_matrix) -> csr_matrix:
+        """Return the training labels of a member of this method."""
+        if self.hidden is None or not method_class(method).hides_in_training:
+            return Y
+        return without_columns(Y, self.hidden)
 
     def sizes(self, method: str, n_features: int, n_labels: int) -> dict[str, int]:
         """Return `n_features` and `n_labels` of a member, of so many features in all."""

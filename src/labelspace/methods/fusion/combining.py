@@ -23,6 +23,17 @@ FOLDS = 3  # of the held-out examples, by which the tail offset is chosen
 ENOUGH = 1000  # held-out examples to measure the model's figures on
 
 
+def labels_hidden(model: Fusion, Y: csr_matrix, Y_train: csr_matrix) -> np.ndarray | None:
+    """Return the labels that are without examples while the combination is fitted on Y.
+
+    None where it does not rank labels without examples.
+    """
+    if model.columns_.n_text is None or Y.nnz == 0:
+        return None
+    counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
+    return labels_to_hide(Y, counts, model.params_.seed)
+
+
 def fitted_combiner(
     model: Fusion,
     rankings: list[Ranking],
@@ -30,13 +41,12 @@ def fitted_combiner(
     Y: csr_matrix,
     Y_train: csr_matrix,
     sample_weight: np.ndarray,
+    hidden: np.ndarray | None,
 ) -> Combiner:
-    """Return the combination fitted on held-out examples."""
+    """Return the combination fitted on held-out examples; `hidden` is that of `labels_hidden`."""
     tail = model.params_.objective == "psp"
-    if model.columns_.n_text is None or Y.nnz == 0:
+    if hidden is None or Y.nnz == 0:
         return Combiner.fit(rankings, Y, Y_train, sample_weight, tail)
-    counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
-    hidden = labels_to_hide(Y, counts, model.params_.seed)
     parts = model.parts(X)
     members = [
         fitted.without_examples_of(hidden) if fitted.uses_label_texts else fitted
@@ -57,6 +67,7 @@ def folds_of(
     Y: csr_matrix,
     Y_train: csr_matrix,
     sample_weight: np.ndarray,
+    hidden: np.ndarray | None,
 ) -> list[tuple[np.ndarray, Combiner]]:
     """Return parts of the held-out examples, each with a combination fitted on the others.
 
@@ -72,7 +83,8 @@ def folds_of(
     for part in range(1 if not psp and Y.shape[0] >= PARTS * ENOUGH else count):
         rest = np.flatnonzero(fold != part)
         lists = [ranking.take(rest) for ranking in rankings]
-        fitted = fitted_combiner(model, lists, X[rest], Y[rest], Y_train, sample_weight[rest])
+        given = X[rest], Y[rest], Y_train, sample_weight[rest], hidden
+        fitted = fitted_combiner(model, lists, *given)
         found.append((np.flatnonzero(fold == part), fitted))
     return found
 

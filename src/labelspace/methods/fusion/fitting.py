@@ -196,7 +196,8 @@ def _fit_member(
     if valid is not None:
         valid = model.columns_.of(fitted.name, valid[0]), valid[1]
     fitted.fit(
-        *(model.columns_.of(fitted.name, train[0]), train[1]),
+        model.columns_.of(fitted.name, train[0]),
+        model.columns_.labels_of(fitted.name, train[1]),
         valid=valid,
         taxonomy=data.taxonomy,
         callbacks=callbacks,

@@ -39,7 +39,7 @@ def fitted_arrays(
     model = method_class(name)(**member.parameters)
     model.fit(
         columns.of(name, X),
-        Y,
+        columns.labels_of(name, Y),
         valid=None if valid_X is None else (columns.of(name, valid_X), valid_Y),
         taxonomy=taxonomy,
         callbacks=[History()] if history else [],

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -43,6 +44,7 @@ from labelspace.methods.fusion.columns import MemberColumns
 from labelspace.methods.fusion.combining import (
     fitted_combiner,
     folds_of,
+    labels_hidden,
     matches_of_members,
     measured_ranking,
 )
@@ -81,9 +83,6 @@ from labelspace.methods.parameters import (
 from labelspace.methods.registry import method_class, method_names
 from labelspace.methods.search_range import SearchRange, among, between
 from labelspace.ranking import Ranking
-
-if TYPE_CHECKING:
-    pass
 
 EPS = 1e-7  # probabilities nearer to 0 or 1 differ by rounding alone
 
@@ -309,6 +308,8 @@ class Fusion(Method):
         held_rows = hold_out.held_rows
         held = hold_out.valid or (X[:0], Y[:0])
         shape = Shape.of(X, Y, data.name_matches, data.label_texts)
+        hidden = labels_hidden(self, held[1], hold_out.Y)
+        self.columns_ = replace(self.columns_, hidden=hidden)
         fit_members(self, (hold_out.X, hold_out.Y), hold_out.valid, data, shape, budget)
         self.columns_ = MemberColumns(n_text)
         # Near duplicates count as one example.
@@ -317,8 +318,8 @@ class Fusion(Method):
             leave_out_members(self, held[0], held[1], hold_out.Y, sample_weight)
         rankings, matches = self.rankings(held[0])
         given = held[1], hold_out.Y, sample_weight
-        self.combiner_ = fitted_combiner(self, rankings, held[0], *given)
-        folds = folds_of(self, rankings, held[0], *given)
+        self.combiner_ = fitted_combiner(self, rankings, held[0], *given, hidden)
+        folds = folds_of(self, rankings, held[0], *given, hidden)
         if self.params_.objective != "precision":
             choose_tail_offset(
                 self.combiner_, self.params_.objective, rankings, *given, folds, matches

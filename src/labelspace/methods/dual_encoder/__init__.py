@@ -1,0 +1,3 @@
+from labelspace.methods.dual_encoder.method import DualEncoder
+
+__all__ = ["DualEncoder"]
