@@ -1,7 +1,7 @@
 """Time and memory of every phase against the number of labels and of examples.
 
     python benchmarks/scale.py [--methods NAME,...] [--peers NAME,...] [--labels N,...]
-        [--points N,...] [--limit SECONDS] [--again NAMES]
+        [--points N,...] [--limit SECONDS] [--again NAMES] [--report]
 
 The data are generated sparse examples with planted structure (`labelspace data synth --kind
 sparse`), in files that are kept in --data. Every run has two processes of its own
@@ -14,8 +14,8 @@ is stopped.
 
 There is a run for every pair of --labels and --points. Finished runs, also those that failed, are
 kept in results/scale-runs.json, and a command that is repeated runs what is missing; --again NAMES
-discards those of these methods first. results/scale.json and .md have a row per run and log-log slopes, results/scale-labels.png and
-scale-points.png the curves. `--report` writes these alone.
+discards those of these methods first. results/scale.json and .md have a row per run and log-log
+slopes, results/scale-labels.png and scale-points.png the curves. `--report` writes these alone.
 """
 
 from __future__ import annotations

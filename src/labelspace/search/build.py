@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelspace.errors import ParameterError
+from labelspace.search.clustered import ClusteredIndex
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss, load_faiss
 from labelspace.search.index import (
@@ -20,6 +21,7 @@ from labelspace.search.index import (
 from labelspace.search.product_codes import code_bytes
 from labelspace.search.projected import ProjectedIndex, leading_directions
 from labelspace.search.quantised import QuantisedIndex
+from labelspace.search.stored_vectors import StoredVectors, Vectors
 from labelspace.search.tuning import (
     QUERIES,
     RERANK_SIZES,
@@ -30,18 +32,20 @@ from labelspace.search.tuning import (
     sample_queries,
 )
 
-KINDS = ("auto", "exact", "projected", "quantised")
+KINDS = ("auto", "exact", "projected", "clustered", "quantised")
 
 # Up to this number of multiplications a single exact query takes about 0.2 ms.
 _EXACT_PRODUCTS = 2_000_000
 
-# Above this number of labels scans of 4-bit codes are quicker, and worth their building.
+# Above this number of labels clusters or scans of 4-bit codes are quicker, and worth building.
 _MOST_PROJECTED = 65_536
 _LEAST_SPEEDUP = 2.0  # of projected over exact search, in multiplications
 _DIRECTION_SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8)  # of the dimension
 _PROJECTED_SIZES = RERANK_SIZES[:4]  # longer lists take as long as the scan
 _SUBDIMS = (8, 4, 2)  # dimensions that share a code of 4 bits
 _CODED_SIZES = RERANK_SIZES[:7]
+_CLUSTERED_SIZES = (128, 512, 2048)
+_MOST_PROBED = 1 / 8  # of the clusters: a scan of 4-bit codes of all labels is not slower
 
 
 def build_index(
@@ -57,12 +61,14 @@ def build_index(
 
     Parameters
     ----------
-    vectors : array-like of shape (labels, dimension)
+    vectors : array-like or StoredVectors of shape (labels, dimension)
         The label vectors.
-    kind : {"auto", "exact", "projected", "quantised"}
-        "projected" finds candidates in fewer dimensions, "quantised" by 4-bit codes (needs faiss).
-        "auto" is exact for few labels, projected for some ten thousand if that is quick enough,
-        else quantised, and exact where that does not reach the recall or faiss is missing.
+    kind : {"auto", "exact", "projected", "clustered", "quantised"}
+        "projected" finds candidates in fewer dimensions, "clustered" among the labels of the best
+        clusters, "quantised" by 4-bit codes of all labels (needs faiss). "auto" is exact for few
+        labels, projected for some ten thousand if that is quick enough, clustered for more if a
+        part of the clusters suffices, else quantised, and exact where that does not reach the
+        recall or faiss is missing.
     recall : float
         Share of the true best 5 that approximate search has to find; the cheapest settings that
         reach it on sample queries are taken.
@@ -89,7 +95,8 @@ def build_index(
     MissingExtraError
         If `kind` needs faiss and it is not installed.
     """
-    vectors = checked_rows(vectors, "label vectors")
+    if not isinstance(vectors, StoredVectors):
+        vectors = checked_rows(vectors, "label vectors")
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
     if not 0 < recall <= 1:
@@ -108,18 +115,23 @@ def build_index(
             return projected
         if not has_faiss():
             return projected if reached else exact
+    many = len(vectors) > _MOST_PROJECTED and not isinstance(at_least, QuantisedIndex)
+    if kind == "clustered" or (kind == "auto" and many):
+        clustered, reached = _choose_clusters(vectors, tuner, others, seed, at_least)
+        if kind == "clustered" or reached:
+            return clustered
     if kind == "auto" and not has_faiss():
         return exact
     quantised, reached = _choose_codes(vectors, tuner, seed, at_least)
     return exact if kind == "auto" and not reached else quantised
 
 
-def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
+def restore_index(vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
     """Return the index whose `state` the arrays are.
 
     Parameters
     ----------
-    vectors : ndarray of shape (labels, dimension)
+    vectors : ndarray or StoredVectors of shape (labels, dimension)
         The vectors that it was built on, in any precision.
     arrays : mapping of str to ndarray
         What `state` returned.
@@ -129,12 +141,15 @@ def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Inne
     StoreError
         If the arrays are of no known kind or do not fit the vectors.
     """
-    vectors = np.ascontiguousarray(vectors, np.float32)
+    if isinstance(vectors, np.ndarray):
+        vectors = np.ascontiguousarray(vectors, np.float32)
     kind = kind_of(arrays)
     if kind == ExactIndex.kind:
         return ExactIndex(vectors)
     if kind == ProjectedIndex.kind:
         return ProjectedIndex.restore(vectors, arrays)
+    if kind == ClusteredIndex.kind:
+        return ClusteredIndex.restore(vectors, arrays)
     if kind == QuantisedIndex.kind:
         return QuantisedIndex.restore(vectors, arrays)
     raise unknown_kind(kind)
@@ -161,7 +176,7 @@ class _Split(NamedTuple):
     others: np.ndarray  # that the index may be fitted to
 
 
-def _split_queries(vectors: np.ndarray, queries: Any, seed: int) -> _Split:
+def _split_queries(vectors: Vectors, queries: Any, seed: int) -> _Split:
     """Draw queries to measure recall on: at most half of those given, then labels with noise."""
     rng = np.random.default_rng(seed)
     given = checked_queries(queries, vectors.shape[1])
@@ -187,10 +202,10 @@ def _with_noise(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _choose_projection(
-    vectors: np.ndarray, tuner: Tuner, others: np.ndarray, at_least: InnerProductIndex | None
+    vectors: Vectors, tuner: Tuner, others: np.ndarray, at_least: InnerProductIndex | None
 ) -> tuple[ProjectedIndex, bool]:
     """Choose the fewest directions and candidates that reach the recall."""
-    directions = leading_directions(vectors, others)
+    directions = leading_directions(vectors[:], others)
     fewest, shortest = 1, 1
     if isinstance(at_least, ProjectedIndex):
         fewest, shortest = len(at_least.directions), at_least.rerank_size
@@ -202,8 +217,29 @@ def _choose_projection(
     return index, False
 
 
+def _choose_clusters(
+    vectors: Vectors,
+    tuner: Tuner,
+    others: np.ndarray,
+    seed: int,
+    at_least: InnerProductIndex | None,
+) -> tuple[ClusteredIndex, bool]:
+    """Choose the fewest clusters and candidates that reach the recall."""
+    fewest, shortest = 1, 1
+    if isinstance(at_least, ClusteredIndex):
+        fewest, shortest = at_least.probes, at_least.rerank_size
+    index = ClusteredIndex.build(vectors, others, seed)
+    most = max(1, round(_MOST_PROBED * len(index.centres)))
+    counts = sorted({min(most, round(2 ** (step / 2))) for step in range(4, 40)})
+    for size in from_least(shortest, _CLUSTERED_SIZES):
+        efforts = [(count, size) for count in from_least(fewest, counts)]
+        if tuner.choose(index, efforts, index.set_effort):
+            return index, True
+    return index, False
+
+
 def _choose_codes(
-    vectors: np.ndarray, tuner: Tuner, seed: int, at_least: InnerProductIndex | None
+    vectors: Vectors, tuner: Tuner, seed: int, at_least: InnerProductIndex | None
 ) -> tuple[QuantisedIndex, bool]:
     """Choose the coarsest codes and the fewest candidates that reach the recall."""
     coarsest, shortest = _SUBDIMS[0], 1

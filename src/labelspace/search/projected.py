@@ -17,7 +17,9 @@ from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks, product
 from labelspace.errors import StoreError
 from labelspace.search.codes import integer_dot, quantise, to_integers
-from labelspace.search.index import MARGIN, InnerProductIndex, dot, stored_kind
+from labelspace.search.index import MARGIN, InnerProductIndex, stored_kind
+from labelspace.search.row_products import dot
+from labelspace.search.stored_vectors import Vectors
 
 
 class ProjectedIndex(InnerProductIndex):
@@ -25,21 +27,36 @@ class ProjectedIndex(InnerProductIndex):
 
     kind: ClassVar[str] = "projected"
 
-    def __init__(self, vectors: np.ndarray, directions: np.ndarray, rerank_size: int) -> None:
+    def __init__(
+        self,
+        vectors: Vectors,
+        directions: np.ndarray,
+        rerank_size: int,
+        known: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:
+        """Encode the vectors; `known` are scales and codes of all of them, as they were stored."""
         super().__init__(vectors)
         self.directions = np.ascontiguousarray(directions, np.float32)
-        self.scales, self.codes = quantise(product(vectors, self.directions.T))
+        if known is None:
+            known = quantise(product(vectors[:], self.directions.T))
+        self.scales, self.codes = known
         self.set_rerank_size(rerank_size)
 
     @classmethod
-    def restore(cls, vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Self:
+    def restore(cls, vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
         directions = arrays["directions"]
         if not are_numbers(directions, None, vectors.shape[1]):
             raise StoreError(
                 "the search directions do not fit the label vectors: restore the model from a copy"
             )
-        index = cls(vectors, directions, kept_count(arrays, "rerank_size"))
+        known = None  # as in models that do not hold them
+        if "codes" in arrays:
+            known = arrays["scales"], arrays["codes"]
+            fits = known[1].dtype == np.int8 and known[1].shape == (len(vectors), len(directions))
+            if not fits or not are_numbers(known[0], len(directions)):
+                raise StoreError("the search codes do not fit the vectors: restore the model")
+        index = cls(vectors, directions, kept_count(arrays, "rerank_size"), known)
         index.recall = float(arrays["recall"][0])
         return index
 
@@ -58,6 +75,8 @@ class ProjectedIndex(InnerProductIndex):
         return {
             "kind": stored_kind(self.kind),
             "directions": self.directions,
+            "scales": self.scales,
+            "codes": self.codes,
             "rerank_size": np.array([self.rerank_size]),
             "recall": np.array([self.recall]),
         }

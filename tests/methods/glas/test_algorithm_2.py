@@ -158,7 +158,7 @@ def test_each_part_has_its_learning_rate_with_adam(data):
         (model.space_.encoder.input_layer.weight, W, 0.05),
         (layer["direction"].detach(), direction, 0.005),
         (layer["bias"].detach(), np.zeros(6), 0.005),
-        (model.space_.table.weight, V, 0.002),
+        (model.space_.trained_vectors(), V, 0.002),
         (bias, np.zeros(12), 0.002),
     ):
         step = np.abs(np.asarray(now) - np.asarray(before)).max()

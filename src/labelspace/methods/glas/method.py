@@ -70,6 +70,7 @@ from labelspace.runs.history import watch
 from labelspace.search.build import build_index, check_search, index_bytes, restore_index
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
+from labelspace.search.stored_vectors import PRECISIONS
 from labelspace.search.tuning import TYPICAL, evenly
 
 
@@ -125,6 +126,7 @@ class GLaS(Method):
     """
 
     name: ClassVar[str] = "glas"
+    version: ClassVar[int] = 3
     can_explain: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
     can_update: ClassVar[bool] = True
@@ -295,6 +297,11 @@ class GLaS(Method):
         high=1.0,
         auto="0.95 if training examples vote, which add what search misses, else 0.998",
     )
+    precision: str = choice(
+        "Numbers by which label vectors are searched and stored: in 32, 16 or 8 bits.",
+        *PRECISIONS,
+        default="float32",
+    )
     seed: int = SEED
 
     @classmethod
@@ -313,6 +320,7 @@ class GLaS(Method):
         objective = BatchObjective(self.space_, self.params_, X, Y)
         self.history_ = self._train(objective, data, self.params_.epochs, score)
         self.space_.encoder.fold()
+        self.space_.store(self.params_.precision)
         self._build_blend(X, Y, valid)
         if valid is not None and len(hold_out.held_rows):
             self.blend_.add_examples(self.space_.embed, *valid)
@@ -371,8 +379,8 @@ class GLaS(Method):
         """Update the space by further examples and labels; see `update.py`."""
         X, Y, voters = as_csr(data.X), data.Y, self.blend_.voters
         counts = self.counts_.plus(X, Y)
-        known = self.space_.table.weight
-        self.space_ = extended(self.space_, self.counts_, counts, X, Y, self.params_)
+        known = self.space_.trained_vectors()
+        self.space_ = extended(self.space_, self.counts_, counts, X, Y, self.params_, known)
         self.counts_ = counts
         # A stored example is a point of length 1: it cannot be replayed where lengths matter.
         replayed = voters if self.params_.unit_inputs else None
@@ -382,6 +390,7 @@ class GLaS(Method):
             batch_size = default_batch_size(X.shape[0])
         epochs = update_epochs(self.params_.epochs, X.shape[0], batch_size)
         self._train(objective, data, epochs, batch_size=batch_size)
+        self.space_.store(self.params_.precision)
         self._rebuild_index(X)
         self.blend_.add_examples(self.space_.embed, X, Y)
 
@@ -493,7 +502,9 @@ class GLaS(Method):
         voters = with_prefix("voters.", arrays)
         self.blend_ = NeighbourBlend(
             restore_index(self.space_.search_vectors(), with_prefix("index.", arrays)),
-            CompressedExamples.restore(voters, *arrays["labels"].shape) if voters else None,
+            CompressedExamples.restore(voters, self.n_labels_, self.space_.encoder.dim)
+            if voters
+            else None,
             self.params_.neighbours,
             BlendParameters.restore(arrays["blend"]),
         )

@@ -3,24 +3,28 @@
     h(x)_l = s <phi(x), v_l> + b_l
 
 Every formula that combines the weights is here, with gradient for training and without for search.
+
+After training the vectors are kept once, as they are searched: scaled, with the bias appended, in
+the precision that the parameter `precision` names. Updates make the trained weights of them again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from types import SimpleNamespace
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.checks import are_numbers, expect
 from labelspace.components.training_counts import TrainingCounts
 from labelspace.nn.encoder import Encoder, times_scalar, unit, unit_array
 from labelspace.nn.optimisers import Optimiser, OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.row_rules import GradientLinear, GradientTable
 from labelspace.nn.row_tables import RowTable, SparseLinear
+from labelspace.search.stored_vectors import StoredVectors, Vectors
 
 SCALE_LR = 0.01  # Adam's, of the scale: near 20, it needs larger steps than weights near 0
 MIN_NORM = 1e-12
@@ -34,8 +38,8 @@ class LabelSpace:
     ----------
     encoder : Encoder
         phi.
-    table : RowTable
-        The label vectors v, as they are trained: of any length.
+    table : RowTable or None
+        The label vectors v, as they are trained: of any length. None once they are stored.
     bias : Tensor of shape (labels,)
         b; all 0, and without gradient, if labels have no prior.
     scale : Tensor
@@ -47,15 +51,23 @@ class LabelSpace:
     def __init__(
         self,
         encoder: Encoder,
-        table: RowTable,
+        table: RowTable | None,
         bias: torch.Tensor,
         scale: torch.Tensor,
         *,
         unit_inputs: bool,
         unit_labels: bool,
     ) -> None:
-        self.encoder, self.table, self.bias, self.scale = encoder, table, bias, scale
+        self.encoder, self._table, self.bias, self.scale = encoder, table, bias, scale
         self.unit_inputs, self.unit_labels = unit_inputs, unit_labels
+        self._stored: Vectors | None = None
+        self._lengths: np.ndarray | None = None
+
+    @property
+    def table(self) -> RowTable:
+        """The label vectors while they are trained."""
+        assert self._table is not None, "the vectors are stored"
+        return self._table
 
     @classmethod
     def fresh(
@@ -93,23 +105,37 @@ class LabelSpace:
     ) -> LabelSpace:
         """Return a space for prediction; raise ModelFormatError if the arrays do not fit.
 
-        The arrays are those of `arrays`, and may be read-only memory maps.
+        The arrays are those of `arrays`, and may be read-only memory maps; they are not copied.
         """
         encoder = Encoder.restore(arrays, n_features)
-        fits = (
-            are_numbers(arrays["labels"], n_labels, encoder.dim)
-            and are_numbers(arrays["bias"], n_labels)
-            and arrays["scale"].size == 1
-        )
+        fits = are_numbers(arrays["bias"], n_labels) and arrays["scale"].size == 1
         expect(fits, "the vectors of the labels do not fit the encoder")
-        return cls(
+        table = None
+        if "labels" in arrays:  # trained vectors, as models were stored before
+            fits = are_numbers(arrays["labels"], n_labels, encoder.dim)
+            expect(fits, "the vectors of the labels do not fit the encoder")
+            table = RowTable.frozen(arrays["labels"])
+        space = cls(
             encoder,
-            RowTable.frozen(arrays["labels"]),
+            table,
             torch.from_numpy(np.array(arrays["bias"])),
             torch.from_numpy(np.array(arrays["scale"])),
             unit_inputs=params.unit_inputs,
             unit_labels=params.unit_labels,
         )
+        if table is not None:
+            space.store("float32")
+            return space
+        own, shape = with_prefix("vectors.", arrays), (n_labels, encoder.dim + 1)
+        expect(are_numbers(own["lengths"], n_labels), "the vectors of the labels have no lengths")
+        space._lengths = own["lengths"]
+        if "full" in own:
+            fits = own["full"].dtype == np.float32 and own["full"].shape == shape
+            expect(fits, "the vectors of the labels do not fit the encoder")
+            space._stored = own["full"]
+        else:
+            space._stored = StoredVectors.restore(own, *shape)
+        return space
 
     # With gradient, for training.
 
@@ -137,23 +163,51 @@ class LabelSpace:
         z = self.encoder.encode(X)
         return unit_array(z) if self.unit_inputs else z
 
+    def store(self, precision: str) -> None:
+        """Keep the label vectors as they are searched, in this precision, and no trained ones."""
+        searched = self.search_vectors()
+        self._lengths = _lengths_of(self.table.weight)
+        self._stored = searched if precision == "float32" else StoredVectors.of(searched, precision)
+        self._table = None
+
+    def trained_vectors(self) -> np.ndarray:
+        """Return the label vectors v as they were trained, of stored ones: a copy."""
+        if self._stored is None or self._lengths is None:
+            return self.table.weight
+        scale = float(self.scale.item()) or 1.0
+        factors = np.full(len(self._stored), 1.0 / scale, np.float32)
+        if self.unit_labels:
+            factors *= self._lengths
+        vectors = np.empty((len(factors), self._stored.shape[1] - 1), np.float32)
+        for start in range(0, len(vectors), _COPIED):
+            rows = slice(start, start + _COPIED)
+            np.multiply(self._stored[rows][:, :-1], factors[rows, None], out=vectors[rows])
+        return vectors
+
     @property
     def label_vectors(self) -> np.ndarray:
         """The vectors of all labels, (labels, dim)."""
-        return unit_array(self.table.weight) if self.unit_labels else self.table.weight
+        weight = self.trained_vectors()
+        return unit_array(weight) if self.unit_labels else weight
 
-    @cached_property
-    def label_norms(self) -> np.ndarray:
-        """The lengths of the label vectors as they are trained; to be read after training."""
-        weight = self.table.weight
-        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", weight, weight)), MIN_NORM))
+    def cosines(self, label: int) -> np.ndarray:
+        """Return the cosine of every label's vector and that of one label."""
+        vectors = self.search_vectors()
+        own = vectors[label : label + 1][0, :-1]
+        found = np.empty(len(vectors), np.float32)
+        for start in range(0, len(vectors), _COPIED):
+            part = vectors[start : start + _COPIED][:, :-1]
+            found[start : start + _COPIED] = part @ own / _lengths_of(part)
+        return np.asarray(found / _lengths_of(own[None, :]))
 
     def queries(self, X: csr_matrix) -> np.ndarray:
         """Return each row as a query of `search_vectors`, (n, dim + 1)."""
         return as_queries(self.embed(X))
 
-    def search_vectors(self) -> np.ndarray:
+    def search_vectors(self) -> Vectors:
         """Return s v_l with b_l appended: the inner product with a query is h(x)_l."""
+        if self._stored is not None:
+            return self._stored
         weight, scale = self.table.weight, np.float32(self.scale.item())
         vectors = np.empty((len(weight), weight.shape[1] + 1), np.float32)
         for start in range(0, len(weight), _COPIED):  # one copy of all labels, not three
@@ -199,10 +253,14 @@ class LabelSpace:
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return all weights by name, for `restore`."""
+        """Return all weights by name, for `restore`; the label vectors are stored before."""
+        assert self._stored is not None
+        assert self._lengths is not None
+        coded = isinstance(self._stored, StoredVectors)
+        own = self._stored.arrays if coded else {"full": self._stored}
         return {
             **self.encoder.arrays(),
-            "labels": self.table.weight,
+            **prefixed("vectors.", {**own, "lengths": self._lengths}),
             "bias": self.bias.detach().numpy(),
             "scale": self.scale.detach().numpy(),
         }
@@ -241,6 +299,10 @@ def initial_vectors(
         found = np.abs(centroids).max(axis=1) > 0
         vectors[found] = unit_array(centroids[found])
     return vectors
+
+
+def _lengths_of(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), MIN_NORM))
 
 
 def as_queries(z: np.ndarray) -> np.ndarray:

@@ -17,9 +17,10 @@ from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError, StoreError
-from labelspace.search.index import InnerProductIndex, checked_rows, dot, stored_kind
+from labelspace.search.index import InnerProductIndex, checked_rows, stored_kind
 from labelspace.search.neighbours.k_means import assign, grouped, k_means
 from labelspace.search.neighbours.voting import vote_of_one
+from labelspace.search.row_products import dot
 
 
 class ClusterIndex(InnerProductIndex):

@@ -8,12 +8,13 @@ three sets 128 of 512 were better than all, since the others mostly hold what th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from labelspace._core.checks import all_within
+from labelspace._core.checks import all_within, are_offsets
 from labelspace._core.compiled import loop
 from labelspace._core.dense import unit_array
 from labelspace._core.sparse import pack_csr, unpack_csr
@@ -21,9 +22,9 @@ from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.errors import StoreError
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
-from labelspace.search.index import dot
 from labelspace.search.neighbours.k_means import assign, grouped, k_means
 from labelspace.search.projected import leading_directions
+from labelspace.search.row_products import dot
 from labelspace.search.tuning import Sample, Tuner, probe_counts, sample_queries
 
 DIRECTIONS = 128  # principal components that are stored
@@ -45,7 +46,7 @@ class CompressedExamples:
     codes : ndarray of shape (examples, directions)
         int8, cluster by cluster, of unit vectors.
     members : ndarray of shape (examples,)
-        The example of each code; those of cluster c are members[indptr[c]:indptr[c + 1]].
+        The example of each code; those of cluster c are members[indptr[c]:indptr[c + 1]], in order.
     Y : csr_matrix of shape (examples, labels)
         The labels, in the examples' own order.
     probes : int
@@ -56,19 +57,45 @@ class CompressedExamples:
         self,
         directions: np.ndarray,
         centres: np.ndarray,
-        cluster_of: np.ndarray,
+        groups: tuple[np.ndarray, np.ndarray],
         codes: np.ndarray,
         Y: csr_matrix,
         probes: int,
     ) -> None:
-        """Group the codes by cluster; cluster_of and codes are in the examples' own order."""
-        self.directions, self.centres, self.cluster_of = directions, centres, cluster_of
+        """Take codes that are grouped by cluster; `groups` are indptr and members."""
+        self.directions, self.centres = directions, centres
         self.Y, self.probes = Y, probes
         self.recall = 0.0  # measured when the probes are chosen; not stored
-        self.indptr, self.members = grouped(cluster_of, len(centres))
-        self.codes = codes[self.members]
-        self.places = np.argsort(self.members)  # of each example's code
+        self.indptr, self.members = groups
+        self.codes = codes
         self.scales = np.full(len(directions), 1.0 / LARGEST_CODE, np.float32)
+
+    @classmethod
+    def _of_codes(
+        cls,
+        directions: np.ndarray,
+        centres: np.ndarray,
+        cluster_of: np.ndarray,
+        codes: np.ndarray,
+        Y: csr_matrix,
+        probes: int,
+    ) -> Self:
+        """Group the codes by cluster; cluster_of and codes are in the examples' own order."""
+        groups = grouped(cluster_of, len(centres))
+        return cls(directions, centres, groups, codes[groups[1]], Y, probes)
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """The place of each example's code, made at the first access."""
+        places = np.zeros(len(self.members), np.int64)
+        places[self.members] = np.arange(len(places))
+        return places
+
+    @property
+    def cluster_of(self) -> np.ndarray:
+        """The cluster of each example."""
+        clusters = np.repeat(np.arange(len(self.centres)), np.diff(self.indptr))
+        return np.asarray(clusters[self.places])
 
     @classmethod
     def build(
@@ -99,7 +126,7 @@ class CompressedExamples:
         points = _points(embed, X, directions)
         centres = k_means(points, max(1, round(np.sqrt(len(points)))), seed)
         cluster_of = assign(points, centres)
-        examples = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
+        examples = cls._of_codes(directions, centres, cluster_of, _codes(points), Y, len(centres))
         rng = np.random.default_rng([seed, 1])
         examples._choose_probes(sample_queries(queries, rng, lambda count: sample[:count]))
         return examples
@@ -110,7 +137,7 @@ class CompressedExamples:
         """Return these examples and more behind them; Y may have more labels than before."""
         points = _points(embed, X, self.directions)
         known = csr_matrix((self.Y.data, self.Y.indices, self.Y.indptr), (len(self), Y.shape[1]))
-        return CompressedExamples(
+        return CompressedExamples._of_codes(
             self.directions,
             self.centres,
             np.concatenate([self.cluster_of, assign(points, self.centres)]),
@@ -122,7 +149,7 @@ class CompressedExamples:
     def renumbered(self, numbers: np.ndarray) -> CompressedExamples:
         """Return the same examples in another order: example i becomes numbers[i]."""
         order = np.argsort(numbers)
-        return CompressedExamples(
+        return CompressedExamples._of_codes(
             self.directions,
             self.centres,
             self.cluster_of[order],
@@ -182,32 +209,48 @@ class CompressedExamples:
         return {
             "directions": self.directions,
             "centres": self.centres,
-            "cluster_of": self.cluster_of.astype(np.int32),
-            "codes": self._codes_in_order(),
+            "indptr": self.indptr,
+            "members": self.members,
+            "grouped": self.codes,
             "probes": np.array([self.probes]),
             **pack_csr("labels", self.Y),
         }
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray], n_labels: int, dim: int) -> Self:
-        """Return the examples whose `state` the arrays are, checked against the model's shape."""
-        cluster_of, centres, codes = arrays["cluster_of"], arrays["centres"], arrays["codes"]
-        directions, probes = arrays["directions"], int(arrays["probes"][0])
+        """Return the examples whose `state` the arrays are, checked against the model's shape.
+
+        The arrays may be read-only memory maps; they are not copied.
+        """
+        centres, directions, probes = arrays["centres"], arrays["directions"], arrays["probes"]
         Y = unpack_csr("labels", arrays, (None, n_labels))
+        grouped_already = "grouped" in arrays
         # Compiled loops do not check bounds.
+        if grouped_already:
+            codes, groups = arrays["grouped"], (arrays["indptr"], arrays["members"])
+            fits = (
+                are_offsets(groups[0], len(centres), len(codes))
+                and groups[1].shape == (len(codes),)
+                and all_within(groups[1], 0, len(codes))
+            )
+        else:  # codes in the examples' own order, as models were stored before
+            codes, cluster_of = arrays["codes"], arrays["cluster_of"]
+            fits = len(cluster_of) == len(codes) and all_within(cluster_of, 0, len(centres))
         fits = (
-            codes.dtype == np.int8
-            and len(cluster_of) == len(codes) == Y.shape[0]
+            fits
+            and codes.dtype == np.int8
+            and len(codes) == Y.shape[0]
             and codes.shape[1] == centres.shape[1] == len(directions)
             and directions.shape[1] == dim
-            and 1 <= probes <= len(centres)
-            and all_within(cluster_of, 0, len(centres))
+            and 1 <= int(probes[0]) <= len(centres)
         )
         if not fits:
             raise StoreError(
                 "the compressed examples do not fit together: restore the model from a copy"
             )
-        return cls(directions, centres, cluster_of, codes, Y, probes)
+        if grouped_already:
+            return cls(directions, centres, groups, codes, Y, int(probes[0]))
+        return cls._of_codes(directions, centres, cluster_of, codes, Y, int(probes[0]))
 
 
 def compressed_bytes(n_examples: int) -> int:
