@@ -1,7 +1,7 @@
 """Single-example updates of a model of many labels, and whether search finds as much as before.
 
-    python benchmarks/scale_updates.py METHOD [--labels 1000000] [--points 100000] [--updates 100000]
-        [--seconds 300]
+    python benchmarks/scale_updates.py METHOD [--labels 1000000] [--points 100000]
+        [--updates 100000] [--seconds 300]
 
 A model is trained on generated sparse data (`scale.py`) and gets further examples one at a time,
 until all are learned or the time is over; then a thousand at once. Seconds are those of

@@ -149,7 +149,8 @@ class ClusteredIndex(InnerProductIndex):
         def block(start: int, stop: int) -> None:
             _best_of_clusters(
                 *(queries[start:stop], self.directions, self.centres, self.probes),
-                *(self.indptr, self.members, self.scales, self.codes, labels[start:stop]),
+                *(self.indptr, self.members, self.scales, self.codes),
+                *(min(k + MARGIN, size), labels[start:stop]),
             )
 
         parallel_blocks(len(queries), block, block=16)
@@ -158,12 +159,12 @@ class ClusteredIndex(InnerProductIndex):
 
 @loop
 def _best_of_clusters(  # type: ignore[no-untyped-def]
-    queries, directions, centres, probes, indptr, members, scales, codes, labels
+    queries, directions, centres, probes, indptr, members, scales, codes, least, labels
 ):
     """Write the labels with the largest products of codes, in any order.
 
     The clusters with the largest products of their centres are read, and others, in their order,
-    only if these have too few labels.
+    only if these have fewer labels than `least`.
     """
     size, longest = labels.shape[1], np.int64(0)
     for cluster in range(len(centres)):
@@ -187,7 +188,7 @@ def _best_of_clusters(  # type: ignore[no-untyped-def]
                 is_read[cluster] = True
             else:
                 cluster = turn - n_chosen
-                if filled == size:
+                if filled >= least:
                     break
                 if is_read[cluster]:
                     continue
