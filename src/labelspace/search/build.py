@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelspace.errors import ParameterError
-from labelspace.search.clustered import ClusteredIndex
+from labelspace.search.clustered import ClusteredIndex, cluster_bytes
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss, load_faiss
 from labelspace.search.index import (
@@ -157,7 +157,9 @@ def restore_index(vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> InnerPr
 
 def index_bytes(n_labels: int, dim: int) -> int:
     """Return the memory that "auto" takes at its peak beside the vectors, to build or to search."""
-    return BLOCK_BYTES + (code_bytes(n_labels, dim) if is_large(n_labels, dim) else 0)
+    if not is_large(n_labels, dim):
+        return BLOCK_BYTES
+    return BLOCK_BYTES + max(code_bytes(n_labels, dim), cluster_bytes(n_labels, dim))
 
 
 def is_large(n_labels: int, dim: int) -> bool:

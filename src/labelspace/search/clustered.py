@@ -157,6 +157,11 @@ class ClusteredIndex(InnerProductIndex):
         return labels
 
 
+def cluster_bytes(n_vectors: int, dim: int) -> int:
+    """Return the memory of building: vectors in the leading directions, and codes twice."""
+    return 6 * n_vectors * min(dim, DIRECTIONS)
+
+
 @loop
 def _best_of_clusters(  # type: ignore[no-untyped-def]
     queries, directions, centres, probes, indptr, members, scales, codes, least, labels

@@ -517,19 +517,25 @@ class GLaS(Method):
         moments = 8 if params["optimiser"] == "adam" else 0
         drawn = 8 * batch + params["n_negatives"]
         candidates = shape.labels if params["negatives"] == "all" else min(drawn, shape.labels)
-        needs = {
-            "the data, cut in two": shape.data_bytes,
-            "the encoder, moments and the best so far": (8 + moments) * shape.features * first,
-            "label vectors, moments and the best so far": (12 + moments) * shape.labels * dim,
-            "label vectors as they are searched": 12 * shape.labels * dim,
-            "scores of a batch": 12 * batch * candidates,
-            "the search index": index_bytes(shape.labels, dim + 1),
-        }
-        if params["regulariser"] in ("glas", "laplacian") and params["lam"] > 0:
-            needs["the label graph"] = 12 * shape.cooccurrences()
+        always = {"the data, cut in two": shape.data_bytes}
+        begin = {"the encoder": 4 * shape.features * first}
+        begin["label vectors and centroids"] = 12 * shape.labels * dim
         if params["init"] == "centroid":
             widest = max(*params["hidden"], dim) if params["hidden"] else dim
-            needs["points of all examples, for label centroids"] = 8 * shape.points * widest
+            begin["points of all examples, for label centroids"] = 8 * shape.points * widest
+        # While the weights of a better epoch are copied, those of the best one before are there.
+        train = {
+            "the encoder, moments and the best so far": (12 + moments) * shape.features * first,
+            "label vectors, moments and the best so far": (12 + moments) * shape.labels * dim,
+            "scores of a batch": 12 * batch * candidates,
+        }
+        if params["regulariser"] in ("glas", "laplacian") and params["lam"] > 0:
+            train["the label graph"] = 12 * shape.cooccurrences()
+        end = {
+            "the encoder": 4 * shape.features * first,
+            "label vectors as they are trained and searched": (8 + moments) * shape.labels * dim,
+            "the search index": index_bytes(shape.labels, dim + 1),
+        }
         if params["neighbours"]:
-            needs["training examples that vote"] = compressed_bytes(shape.points)
-        return needs
+            end["training examples that vote"] = compressed_bytes(shape.points)
+        return always | max((begin, train, end), key=lambda phase: sum(phase.values()))

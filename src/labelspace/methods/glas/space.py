@@ -164,11 +164,13 @@ class LabelSpace:
         return unit_array(z) if self.unit_inputs else z
 
     def store(self, precision: str) -> None:
-        """Keep the label vectors as they are searched, in this precision, and no trained ones."""
+        """Keep the label vectors as they are searched, in this precision, and drop what trains."""
         searched = self.search_vectors()
         self._lengths = _lengths_of(self.table.weight)
         self._stored = searched if precision == "float32" else StoredVectors.of(searched, precision)
         self._table = None
+        # Without moments, which an update begins anew.
+        self.encoder.input_layer = SparseLinear.frozen(self.encoder.input_layer.weight)
 
     def trained_vectors(self) -> np.ndarray:
         """Return the label vectors v as they were trained, of stored ones: a copy."""
