@@ -1,7 +1,7 @@
 """Time and memory of every phase against the number of labels and of examples.
 
     python benchmarks/scale.py [--methods NAME,...] [--peers NAME,...] [--labels N,...]
-        [--points N,...] [--limit SECONDS] [--again NAMES] [--report]
+        [--points N,...] [--limit SECONDS] [--again NAMES] [--once] [--report]
 
 The data are generated sparse examples with planted structure (`labelspace data synth --kind
 sparse`), in files that are kept in --data. Every run has two processes of its own
@@ -9,8 +9,8 @@ sparse`), in files that are kept in --data. Every run has two processes of its o
 one starts with files that are not in memory (`posix_fadvise`), loads the model and answers single
 queries. Then several processes hold the model at once, and the memory that each has of its own and
 its share of what they share (PSS) are read from the kernel. Peers are trained and queried as
-`labelspace compare` does. A run that compiled loops is repeated; one of more than --limit seconds
-is stopped.
+`labelspace compare` does. A run that compiled loops is repeated (not with --once); one of more
+than --limit seconds is stopped.
 
 There is a run for every pair of --labels and --points. Finished runs, also those that failed, are
 kept in results/scale-runs.json, and a command that is repeated runs what is missing; --again NAMES
@@ -70,8 +70,10 @@ MEGABYTES = {
 class Bench:
     """Runs on generated data of one shape."""
 
-    def __init__(self, labels: int, points: int, data: Path, limit: float) -> None:
-        self.labels, self.points, self.limit = labels, points, limit
+    def __init__(
+        self, labels: int, points: int, data: Path, limit: float, *, once: bool = False
+    ) -> None:
+        self.labels, self.points, self.limit, self.once = labels, points, limit, once
         self.shape = SparseShape(points, FEATURES, labels, tail_exponent=TAIL)
         self.train = data / f"{labels}-{points}.txt"
         self.test = data / f"{labels}-{points}-test.txt"
@@ -108,7 +110,7 @@ class Bench:
         for _ in range(COMPILED_AT_MOST):
             before = compiled_loops()
             figures = self._method(method, folder)
-            if compiled_loops() == before:
+            if self.once or compiled_loops() == before:
                 break
         return figures
 
@@ -305,6 +307,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=300.0, help="most seconds per process")
     parser.add_argument("--data", type=Path, default=Path("data/scale"), help="folder for files")
     parser.add_argument("--again", default="", metavar="NAMES", help="methods to measure anew")
+    parser.add_argument("--once", action="store_true", help="keep runs that compiled loops")
     parser.add_argument("--report", action="store_true", help="only write tables and plots")
     options = parser.parse_args()
     os.environ.setdefault("NUMBA_CACHE_DIR", str(private_folder("labelspace-scale-compiled")))
@@ -314,7 +317,7 @@ def main() -> None:
         shapes = [(labels, points) for points in options.points for labels in options.labels]
         discard([name for name in options.again.split(",") if name], shapes)
         for labels, points in shapes:
-            bench = Bench(labels, points, options.data, options.limit)
+            bench = Bench(labels, points, options.data, options.limit, once=options.once)
             for system in systems:
                 if not bench.is_done(system):
                     bench.measure(system)
