@@ -117,6 +117,7 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
         **phases.figures,
         "batch_ms": 1000 * phases.figures.pop("batch_s") / rows.shape[0],
         "labels_with_examples": used,
+        "search": method.metadata().get("search", {}).get("kind", ""),
         "model_mb": size / 1e6,
         "P@1": found["P@1"],
         "P@5": found["P@5"],
