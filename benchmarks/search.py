@@ -160,9 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--labels", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--dim", type=int, default=256)
-    parser.add_argument(
-        "--kind", default="quantised", choices=["quantised", "clustered", "projected"]
-    )
+    parser.add_argument("--kind", default="quantised", choices=["quantised", "projected"])
     options = parser.parse_args()
     runs = kept("search")
     for count in options.labels:  # other sizes measured before stay

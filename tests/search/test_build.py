@@ -16,7 +16,7 @@ from labelspace.search import exact as exact_module
 from labelspace.search.build import build_index, index_bytes, is_large, restore_index
 from labelspace.search.quantised import QuantisedIndex
 
-KINDS = ["exact", "projected", "clustered", "quantised"]
+KINDS = ["exact", "projected", "quantised"]
 
 
 def unit(rows):
@@ -211,23 +211,6 @@ def test_codes_of_other_vectors_are_refused(data, damage):
         restore_index(data[0], arrays)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        _damage("members", lambda members: members + 1),
-        _damage("indptr", lambda indptr: indptr[::-1].copy()),
-        _damage("codes", lambda codes: codes[:-1]),
-        _damage("centres", lambda centres: centres[:-1]),
-        _damage("directions", lambda directions: directions[:, :-1]),
-    ],
-)
-def test_clusters_of_other_vectors_are_refused(data, damage):
-    arrays = build_index(data[0], kind="clustered").state()
-    damage(arrays)
-    with pytest.raises(StoreError, match="search clusters"):
-        restore_index(data[0], arrays)
-
-
 def test_a_state_of_no_known_kind_is_refused(data):
     arrays = build_index(data[0], kind="quantised").state()
     with pytest.raises(StoreError, match="kind 'hnsw'"):
@@ -275,13 +258,11 @@ def test_no_labels():
     assert (scores == -np.inf).all()
 
 
-@pytest.mark.parametrize("kind", ["projected", "clustered", "quantised"])
+@pytest.mark.parametrize("kind", ["projected", "quantised"])
 def test_large_dimensions_and_values_do_not_overflow(kind):
     rng = np.random.default_rng(0)
     vectors = np.sign(rng.standard_normal((200, 4096))).astype(np.float32) * 1e15
     index = build_index(vectors, kind=kind, queries=vectors)
-    if kind == "clustered":  # random vectors form no clusters: all are read
-        index.set_effort((len(index.centres), 64))
     assert index.search(vectors, 1)[0][:, 0].tolist() == list(range(200))
 
 
@@ -293,35 +274,6 @@ def test_auto_is_exact_for_few_labels_and_codes_for_many(data, monkeypatch):
     assert is_large(*vectors.shape)
     assert build_index(vectors).kind == "quantised"
     assert index_bytes(*vectors.shape) > exact_bytes + vectors.size / 4
-
-
-def test_auto_searches_clusters_where_labels_are_too_many_for_a_projection(data, monkeypatch):
-    vectors, queries = data
-    monkeypatch.setattr("labelspace.search.build._EXACT_PRODUCTS", 0)
-    monkeypatch.setattr("labelspace.search.build._MOST_PROJECTED", 100)
-    monkeypatch.setattr("labelspace.search.build._MOST_PROBED", 0.5)
-    samples = clustered(seed=1)[1]
-    index = build_index(vectors, recall=0.9, queries=samples)
-    assert index.kind == "clustered"
-    assert recall(index, queries) >= 0.88
-    assert index.probes <= len(index.centres) / 2
-    monkeypatch.setattr("labelspace.search.build._MOST_PROBED", 0.02)  # too few to reach it
-    assert build_index(vectors, recall=0.99, queries=samples).kind == "quantised"
-
-
-def test_an_update_searches_no_fewer_clusters(data):
-    before = build_index(data[0], kind="clustered", recall=0.98)
-    before.set_effort((before.probes, 512))
-    after = build_index(data[0], kind="clustered", recall=0.5, at_least=before)
-    assert after.probes >= before.probes
-    assert after.rerank_size >= 512
-
-
-def test_more_labels_than_the_best_clusters_have_are_found_in_others(data):
-    index = build_index(data[0], kind="clustered", recall=0.5)
-    index.set_effort((1, 64))
-    labels, _ = index.search(data[1][:3], 1000)
-    assert all(len(set(row) - {-1}) == 1000 for row in labels.tolist())
 
 
 def test_auto_is_exact_where_codes_fail(data, monkeypatch):

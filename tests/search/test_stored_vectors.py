@@ -51,7 +51,7 @@ def test_what_is_decoded_is_encoded_as_it_was(vectors, precision):
 
 
 @pytest.mark.parametrize("precision", ["float16", "int8"])
-@pytest.mark.parametrize("kind", ["exact", "projected", "clustered", "quantised"])
+@pytest.mark.parametrize("kind", ["exact", "projected", "quantised"])
 def test_an_index_scores_the_numbers_that_are_stored(vectors, precision, kind):
     stored = StoredVectors.of(vectors, precision)
     queries = vectors[:40] + 0.1

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelspace.errors import ParameterError
-from labelspace.search.clustered import ClusteredIndex, cluster_bytes
 from labelspace.search.exact import BLOCK_BYTES, ExactIndex
 from labelspace.search.faiss import has_faiss, load_faiss
 from labelspace.search.index import (
@@ -32,20 +31,18 @@ from labelspace.search.tuning import (
     sample_queries,
 )
 
-KINDS = ("auto", "exact", "projected", "clustered", "quantised")
+KINDS = ("auto", "exact", "projected", "quantised")
 
 # Up to this number of multiplications a single exact query takes about 0.2 ms.
 _EXACT_PRODUCTS = 2_000_000
 
-# Above this number of labels clusters or scans of 4-bit codes are quicker, and worth building.
+# Above this number of labels scans of 4-bit codes are quicker, and worth their building.
 _MOST_PROJECTED = 65_536
 _LEAST_SPEEDUP = 2.0  # of projected over exact search, in multiplications
 _DIRECTION_SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8)  # of the dimension
 _PROJECTED_SIZES = RERANK_SIZES[:4]  # longer lists take as long as the scan
 _SUBDIMS = (8, 4, 2)  # dimensions that share a code of 4 bits
 _CODED_SIZES = RERANK_SIZES[:7]
-_CLUSTERED_SIZES = (128, 512, 2048)
-_MOST_PROBED = 1 / 8  # of the clusters: a scan of 4-bit codes of all labels is not slower
 
 
 def build_index(
@@ -63,12 +60,10 @@ def build_index(
     ----------
     vectors : array-like or StoredVectors of shape (labels, dimension)
         The label vectors.
-    kind : {"auto", "exact", "projected", "clustered", "quantised"}
-        "projected" finds candidates in fewer dimensions, "clustered" among the labels of the best
-        clusters, "quantised" by 4-bit codes of all labels (needs faiss). "auto" is exact for few
-        labels, projected for some ten thousand if that is quick enough, clustered for more if a
-        part of the clusters suffices, else quantised, and exact where that does not reach the
-        recall or faiss is missing.
+    kind : {"auto", "exact", "projected", "quantised"}
+        "projected" finds candidates in fewer dimensions, "quantised" by 4-bit codes (needs faiss).
+        "auto" is exact for few labels, projected for some ten thousand if that is quick enough,
+        else quantised, and exact where that does not reach the recall or faiss is missing.
     recall : float
         Share of the true best 5 that approximate search has to find; the cheapest settings that
         reach it on sample queries are taken.
@@ -115,11 +110,6 @@ def build_index(
             return projected
         if not has_faiss():
             return projected if reached else exact
-    many = len(vectors) > _MOST_PROJECTED and not isinstance(at_least, QuantisedIndex)
-    if kind == "clustered" or (kind == "auto" and many):
-        clustered, reached = _choose_clusters(vectors, tuner, others, seed, at_least)
-        if kind == "clustered" or reached:
-            return clustered
     if kind == "auto" and not has_faiss():
         return exact
     quantised, reached = _choose_codes(vectors, tuner, seed, at_least)
@@ -148,8 +138,6 @@ def restore_index(vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> InnerPr
         return ExactIndex(vectors)
     if kind == ProjectedIndex.kind:
         return ProjectedIndex.restore(vectors, arrays)
-    if kind == ClusteredIndex.kind:
-        return ClusteredIndex.restore(vectors, arrays)
     if kind == QuantisedIndex.kind:
         return QuantisedIndex.restore(vectors, arrays)
     raise unknown_kind(kind)
@@ -157,9 +145,7 @@ def restore_index(vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> InnerPr
 
 def index_bytes(n_labels: int, dim: int) -> int:
     """Return the memory that "auto" takes at its peak beside the vectors, to build or to search."""
-    if not is_large(n_labels, dim):
-        return BLOCK_BYTES
-    return BLOCK_BYTES + max(code_bytes(n_labels, dim), cluster_bytes(n_labels, dim))
+    return BLOCK_BYTES + (code_bytes(n_labels, dim) if is_large(n_labels, dim) else 0)
 
 
 def is_large(n_labels: int, dim: int) -> bool:
@@ -215,27 +201,6 @@ def _choose_projection(
     for count in from_least(fewest, counts):
         index = ProjectedIndex(vectors, directions[:count], TUNED_K)
         if tuner.choose(index, from_least(shortest, _PROJECTED_SIZES), index.set_rerank_size):
-            return index, True
-    return index, False
-
-
-def _choose_clusters(
-    vectors: Vectors,
-    tuner: Tuner,
-    others: np.ndarray,
-    seed: int,
-    at_least: InnerProductIndex | None,
-) -> tuple[ClusteredIndex, bool]:
-    """Choose the fewest clusters and candidates that reach the recall."""
-    fewest, shortest = 1, 1
-    if isinstance(at_least, ClusteredIndex):
-        fewest, shortest = at_least.probes, at_least.rerank_size
-    index = ClusteredIndex.build(vectors, others, seed)
-    most = max(1, round(_MOST_PROBED * len(index.centres)))
-    counts = sorted({min(most, round(2 ** (step / 2))) for step in range(4, 40)})
-    for size in from_least(shortest, _CLUSTERED_SIZES):
-        efforts = [(count, size) for count in from_least(fewest, counts)]
-        if tuner.choose(index, efforts, index.set_effort):
             return index, True
     return index, False
 
