@@ -69,7 +69,7 @@ class _Arrays:
 
     def has_room(self, more: csr_matrix) -> bool:
         rows, entries = self.n_rows + more.shape[0], int(self.indptr[self.n_rows]) + more.nnz
-        return rows < len(self.indptr) and entries <= len(self.data)
+        return bool(rows < len(self.indptr) and entries <= len(self.data))
 
     def copied(self, n_rows: int, more: csr_matrix) -> _Arrays:
         """Return a copy of the first rows with room for as many again, and for `more`."""

@@ -258,8 +258,8 @@ class LabelSpace:
         """Return all weights by name, for `restore`; the label vectors are stored before."""
         assert self._stored is not None
         assert self._lengths is not None
-        coded = isinstance(self._stored, StoredVectors)
-        own = self._stored.arrays if coded else {"full": self._stored}
+        stored = self._stored
+        own = stored.arrays if isinstance(stored, StoredVectors) else {"full": stored}
         return {
             **self.encoder.arrays(),
             **prefixed("vectors.", {**own, "lengths": self._lengths}),
