@@ -71,7 +71,7 @@ class CompressedExamples:
         self.scales = np.full(len(directions), 1.0 / LARGEST_CODE, np.float32)
 
     @classmethod
-    def _of_codes(
+    def of_codes(
         cls,
         directions: np.ndarray,
         centres: np.ndarray,
@@ -126,7 +126,7 @@ class CompressedExamples:
         points = _points(embed, X, directions)
         centres = k_means(points, max(1, round(np.sqrt(len(points)))), seed)
         cluster_of = assign(points, centres)
-        examples = cls._of_codes(directions, centres, cluster_of, _codes(points), Y, len(centres))
+        examples = cls.of_codes(directions, centres, cluster_of, _codes(points), Y, len(centres))
         rng = np.random.default_rng([seed, 1])
         examples._choose_probes(sample_queries(queries, rng, lambda count: sample[:count]))
         return examples
@@ -137,11 +137,11 @@ class CompressedExamples:
         """Return these examples and more behind them; Y may have more labels than before."""
         points = _points(embed, X, self.directions)
         known = csr_matrix((self.Y.data, self.Y.indices, self.Y.indptr), (len(self), Y.shape[1]))
-        return CompressedExamples._of_codes(
+        return CompressedExamples.of_codes(
             self.directions,
             self.centres,
             np.concatenate([self.cluster_of, assign(points, self.centres)]),
-            np.concatenate([self._codes_in_order(), _codes(points)]),
+            np.concatenate([self.codes_in_order(), _codes(points)]),
             vstack([known, Y], format="csr"),
             self.probes,
         )
@@ -149,11 +149,11 @@ class CompressedExamples:
     def renumbered(self, numbers: np.ndarray) -> CompressedExamples:
         """Return the same examples in another order: example i becomes numbers[i]."""
         order = np.argsort(numbers)
-        return CompressedExamples._of_codes(
+        return CompressedExamples.of_codes(
             self.directions,
             self.centres,
             self.cluster_of[order],
-            self._codes_in_order()[order],
+            self.codes_in_order()[order],
             self.Y[order],
             self.probes,
         )
@@ -201,7 +201,7 @@ class CompressedExamples:
         """Search this number of clusters per query."""
         self.probes = probes
 
-    def _codes_in_order(self) -> np.ndarray:
+    def codes_in_order(self) -> np.ndarray:
         """Return the codes in the examples' own order."""
         return np.asarray(self.codes[self.places])
 
@@ -250,7 +250,7 @@ class CompressedExamples:
             )
         if grouped_already:
             return cls(directions, centres, groups, codes, Y, int(probes[0]))
-        return cls._of_codes(directions, centres, cluster_of, codes, Y, int(probes[0]))
+        return cls.of_codes(directions, centres, cluster_of, codes, Y, int(probes[0]))
 
 
 def compressed_bytes(n_examples: int) -> int:
