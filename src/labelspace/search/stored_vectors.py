@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from labelspace._core.dense import read_only
 from labelspace._core.schema import Schema, floats, ints
 from labelspace.search.codes import LARGEST_CODE
 from labelspace.search.row_products import Stored
@@ -66,8 +67,8 @@ class StoredVectors:
     def parts(self) -> Any:
         """What compiled loops read: see `row_products`."""
         if "halves" in self.arrays:
-            return self.arrays["halves"].view(np.uint16)
-        return tuple(self.arrays[name] for name in ("codes", "scales", "last"))
+            return read_only(self.arrays["halves"]).view(np.uint16)
+        return tuple(read_only(self.arrays[name]) for name in ("codes", "scales", "last"))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,7 +101,7 @@ Vectors = np.ndarray | StoredVectors
 
 def loop_parts(vectors: Vectors) -> Stored:
     """Return what compiled loops read of vectors in any precision."""
-    return vectors.parts if isinstance(vectors, StoredVectors) else vectors
+    return vectors.parts if isinstance(vectors, StoredVectors) else read_only(vectors)
 
 
 def vectors_schema(prefix: str, precision: str, rows: str, dim: str) -> Schema:

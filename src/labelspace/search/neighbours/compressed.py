@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.compiled import loop
-from labelspace._core.dense import unit_array
+from labelspace._core.dense import read_only, unit_array
 from labelspace._core.schema import Schema, csr, floats, ints, numbering, offsets, optional
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.threads import parallel_blocks, product
@@ -62,11 +62,11 @@ class CompressedExamples:
         probes: int,
     ) -> None:
         """Take codes that are grouped by cluster; `groups` are indptr and members."""
-        self.directions, self.centres = directions, centres
+        self.directions, self.centres = read_only(directions), read_only(centres)
         self.Y, self.probes = Y, probes
         self.recall = 0.0  # measured when the probes are chosen; not stored
-        self.indptr, self.members = groups
-        self.codes = codes
+        self.indptr, self.members = read_only(groups[0]), read_only(groups[1])
+        self.codes = read_only(codes)
         self.scales = np.full(len(directions), 1.0 / LARGEST_CODE, np.float32)
 
     @classmethod
