@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix, hstack, random_array
+from scipy.sparse import csr_matrix, hstack, random, random_array
 
-from labelspace.classifiers.sparse_scores import scores_of
+from labelspace.classifiers.sparse_scores import best, scores_of
 
 FEATURES, LABELS = 60, 25
 
@@ -38,3 +38,24 @@ def test_one_example_is_scored_as_in_a_batch_and_as_by_dense_matrices(share, den
     expected = np.take_along_axis(dense, candidates, axis=1)
     np.testing.assert_allclose(together[:, :-1], expected[:, :-1], atol=1e-5)
     assert (together[:, -1] == -np.inf).all()
+
+
+@pytest.mark.parametrize("k", [1, 5, 60])
+@pytest.mark.parametrize("bounded", [False, True])
+def test_labels_that_no_feature_has_are_ranked_by_their_offsets(k, bounded):
+    """Whether all labels are scored or those of the example's features alone, bits are the same."""
+    rng = np.random.default_rng(k)
+    postings = random(60, 900, 0.004, format="csr", random_state=1, dtype=np.float32)
+    postings.data -= 0.3
+    offsets = np.round(rng.normal(-3, 1, 900), 1).astype(np.float32)  # many are equal
+    offsets[::7] = -np.inf
+    X = random(40, 60, 0.1, format="csr", random_state=2, dtype=np.float32)
+    X.data[X.indptr[3] : X.indptr[4]] = 0
+    highest = float(offsets.max()) if bounded else np.inf
+    found = best(X, postings, offsets, k, highest)
+    for row in range(40):
+        for one, all_rows in zip(best(X[row], postings, offsets, k, highest), found, strict=True):
+            np.testing.assert_array_equal(one[0], all_rows[row])
+    expected = best(X, postings.toarray(), offsets, k)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

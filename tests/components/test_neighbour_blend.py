@@ -141,7 +141,7 @@ def sigmoid(x):
 def dense_blend(voters, vectors, neighbours, parameters, queries, label_vectors):
     """Return the probabilities of all labels, from brute-force cosines."""
     a, b, share, c, d = parameters
-    known = voters.state()["codes"].astype(np.float64) / 127
+    known = voters.codes_in_order().astype(np.float64) / 127
     points = vectors.astype(np.float64) @ voters.directions.T.astype(np.float64)
     cosines = points / np.linalg.norm(points, axis=1, keepdims=True) @ known.T
     own = sigmoid(a * queries.astype(np.float64) @ label_vectors.T + b)

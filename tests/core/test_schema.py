@@ -21,6 +21,7 @@ from labelspace._core.schema import (
     same_as,
     scalars,
     sizes_of,
+    unverified,
 )
 from labelspace._core.sparse import pack_csr
 from labelspace.errors import ModelFormatError
@@ -202,3 +203,31 @@ def test_a_matrix_of_another_shape_than_declared_is_refused():
     for shape in ((8, 4), (7, 5), (4, 7), ("known", 4), (7, "known + 1")):
         with pytest.raises(ModelFormatError, match="shape"):
             check_arrays(csr("X", *shape), arrays, known=4)
+
+
+def test_values_of_unread_arrays_are_checked_where_a_model_is_verified():
+    schema = [floats("V", 3, unread=True), floats("W", 3)]
+    fine, broken = np.ones(3, np.float32), np.full(3, np.nan, np.float32)
+    check_arrays(unverified(schema), {"V": broken, "W": fine})
+    for arrays, declared in (
+        ({"V": broken, "W": fine}, schema),
+        ({"V": fine, "W": broken}, unverified(schema)),
+        ({"V": fine[:2], "W": fine}, unverified(schema)),
+        ({"V": fine.astype(np.int32), "W": fine}, unverified(schema)),
+    ):
+        with pytest.raises(ModelFormatError):
+            check_arrays(declared, arrays)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_bounds_beyond_those_of_a_narrow_type_hold(dtype):
+    most = np.iinfo(dtype)
+    array = np.array([most.min, most.max], dtype)
+    types = array.dtype.str[1:]
+    check_arrays([ints("A", 2, low=-128, limit=256, types=types)], {"A": array})
+    for declared in (
+        ints("A", 2, low=-128, limit=int(most.max), types=types),
+        ints("A", 2, low=int(most.min) + 1, types=types),
+    ):
+        with pytest.raises(ModelFormatError, match="out of range"):
+            check_arrays([declared], {"A": array})

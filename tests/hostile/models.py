@@ -103,6 +103,10 @@ RECIPES = {
     "glas-large": Recipe(
         "glas", {"epochs": 1, "dim": 8, "hidden": (8,), "n_negatives": 4, **_SMALL}, large=True
     ),
+    "glas-float16": Recipe("glas", {"epochs": 1, "dim": 8, "precision": "float16", **_SMALL}),
+    "glas-int8": Recipe(
+        "glas", {"epochs": 1, "dim": 8, "precision": "int8", **_SMALL}, large=True
+    ),
     "neuralxc": Recipe(
         "neuralxc",
         {"epochs": 1, "input_layers": (8,), "output_layers": (8,), "regressor_layers": (8,),

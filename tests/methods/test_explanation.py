@@ -36,7 +36,7 @@ def model(data):
 def score(model, x, label):
     """h(x)_l of one dense example, from the weights, for a linear encoder."""
     z = x.astype(np.float64) @ model.space_.encoder.input_layer.weight
-    v = model.space_.table.weight[label].astype(np.float64)
+    v = model.space_.trained_vectors()[label].astype(np.float64)
     cosine = z @ v / (np.linalg.norm(z) * np.linalg.norm(v))
     return model.space_.scale.item() * cosine + model.space_.bias[label].item()
 

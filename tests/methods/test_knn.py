@@ -96,3 +96,13 @@ def test_random_labels_are_uniform():
     counts = np.bincount(ranking.labels.ravel(), minlength=10)
     assert counts.min() > 140  # 200 expected, standard deviation 13
     assert counts.max() < 260
+
+
+def test_single_updates_end_with_the_model_of_one_training():
+    X, Y = planted(200, seed=4)
+    updated, whole = KNN(neighbours=5).fit(X[:120], Y[:120]), KNN(neighbours=5).fit(X, Y)
+    for row in range(120, 200):
+        updated.partial_fit(X[row], Y[row])
+    for name, array in whole.state().items():
+        np.testing.assert_array_equal(updated.state()[name], array)
+    np.testing.assert_array_equal(updated.predict(X, 5).scores, whole.predict(X, 5).scores)

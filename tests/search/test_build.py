@@ -210,7 +210,7 @@ def test_codes_of_other_vectors_are_refused(data, damage):
     damage(arrays)
 
     def restored():
-        check_arrays(index_schema(arrays, "", "dim"), arrays, dim=data[0].shape[1])
+        check_arrays(index_schema(arrays, "", "labels", "dim"), arrays, dim=data[0].shape[1])
         restore_index(data[0], arrays)
 
     with pytest.raises(StoreError, match=r"search codes|codebook has shape"):

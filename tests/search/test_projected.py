@@ -84,10 +84,28 @@ def test_state_answers_the_same_and_must_fit(data):
     assert again.kind == "projected"
     assert again.recall == index.recall
     assert np.array_equal(again.search(queries, 5)[0], index.search(queries, 5)[0])
-    schema = index_schema(index.state(), "", "dim")
+    schema = index_schema(index.state(), "", "labels", "dim")
     check_arrays(schema, index.state(), dim=vectors.shape[1])
     with pytest.raises(StoreError, match="directions has shape"):
         check_arrays(schema, index.state(), dim=vectors.shape[1] - 1)
+    for name, match in (("codes", "codes has shape"), ("scales", "scales has shape")):
+        broken = index.state() | {name: index.state()[name][:-1]}
+        with pytest.raises(StoreError, match=match):
+            check_arrays(schema, broken, labels=len(vectors), dim=vectors.shape[1])
+
+
+def test_codes_that_are_not_stored_are_made_again(data):
+    vectors, tuning, queries = data
+    index = build_index(vectors, kind="projected", queries=tuning)
+    arrays = {k: a for k, a in index.state().items() if k not in ("codes", "scales")}
+    schema = index_schema(arrays, "", "labels", "dim")
+    check_arrays(schema, arrays, labels=len(vectors), dim=vectors.shape[1])
+    again = restore_index(vectors, arrays)
+    assert np.array_equal(again.codes, index.codes)
+    assert np.array_equal(again.search(queries, 5)[0], index.search(queries, 5)[0])
+    half = arrays | {"codes": index.codes}
+    with pytest.raises(StoreError, match="scales is missing"):
+        check_arrays(index_schema(half, "", "labels", "dim"), half, dim=vectors.shape[1])
 
 
 def test_auto_takes_it_where_it_pays(data, monkeypatch):

@@ -18,3 +18,14 @@ def unit_array(rows: np.ndarray) -> np.ndarray:
     scaled = np.empty(rows.shape, np.float32)
     scale_dense_rows(rows, scaled)
     return scaled
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view that is read-only, as arrays of a file are.
+
+    Loops are compiled once per type, and may round otherwise: so a model that was trained and one
+    that was loaded run the same.
+    """
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -11,7 +11,7 @@ all that follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,9 @@ class Array:
         What else holds: rule(array, sizes).
     required : bool
         Whether it must be there.
+    unread : bool
+        Whether values are read only where a model is verified: they may be many, as those of all
+        labels, and no place in memory follows from them.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Array:
     limit: Size | None = None
     rules: tuple[Rule, ...] = field(default=())
     required: bool = True
+    unread: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,14 @@ def optional(schema: Schema, arrays: Mapping[str, np.ndarray]) -> Schema:
     return schema if any(name in arrays for name in names) else []
 
 
+def unverified(schema: Schema) -> Schema:
+    """Return the same without bounds of arrays that are declared as `unread`."""
+    return [
+        replace(each, low=None, high=None) if isinstance(each, Array) and each.unread else each
+        for each in schema
+    ]
+
+
 def check_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], **sizes: int) -> Sizes:
     """Raise ModelFormatError unless the arrays are those that are declared; return all sizes.
 
@@ -249,15 +261,24 @@ def _check(declared: Array, array: np.ndarray, sizes: Sizes) -> None:
     if not array.size:
         expect(_hold(declared.rules, array, sizes), f"{name} is empty")
         return
-    # As Python's numbers: a bound may be beyond what a narrow type holds.
-    if declared.low is not None:
-        expect(float(array.min()) >= declared.low, f"{name} has values out of range")
-    if declared.high is not None:
-        expect(float(array.max()) <= declared.high, f"{name} has values out of range")
-    if declared.limit is not None:
-        within_limit = int(array.max()) < _size(declared.limit, sizes)
-        expect(within_limit, f"{name} has values out of range")
+    expect(_in_range(declared, array, sizes), f"{name} has values out of range")
     expect(_hold(declared.rules, array, sizes), f"{name} does not fit")
+
+
+def _in_range(declared: Array, array: np.ndarray, sizes: Sizes) -> bool:
+    """Return whether all values are within the bounds; one that its type implies is not read."""
+    low, high = declared.low, declared.high
+    limit = None if declared.limit is None else _size(declared.limit, sizes)
+    if array.dtype.kind in "iu":
+        of_type = np.iinfo(array.dtype)
+        low = None if low is not None and of_type.min >= low else low
+        limit = None if limit is not None and of_type.max < limit else limit
+    # As Python's numbers: a bound may be beyond what a narrow type holds.
+    return (
+        (low is None or float(array.min()) >= low)
+        and (high is None or float(array.max()) <= high)
+        and (limit is None or int(array.max()) < limit)
+    )
 
 
 def _hold(rules: tuple[Rule, ...], array: np.ndarray, sizes: Sizes) -> bool:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -109,6 +109,17 @@ def parallel_map(
         yield first, future.result
 
 
+@functools.lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> Any:  # noqa: ARG001
+    """Return threadpoolctl's view of the libraries, made anew when more modules were imported.
+
+    To look for them takes milliseconds, several times as long as a small update.
+    """
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it has no types
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
     """Run numpy's and scipy's BLAS on one thread, so that sums round alike on every machine size.
@@ -117,9 +128,8 @@ def single_blas_thread() -> Iterator[None]:
     """
     global _single
     import scipy.linalg  # noqa: F401  # brings a BLAS of its own, which has to be there to be set
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas"):
         with _made:
             _single += 1
         try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -58,6 +59,11 @@ class Shortlister:
 
     postings: csr_matrix
     offsets: np.ndarray
+
+    @cached_property
+    def highest(self) -> float:
+        """The largest offset."""
+        return float(self.offsets.max(initial=-np.inf))
 
     @classmethod
     def fit(cls, X: csr_matrix, Y: csr_matrix) -> Self:
@@ -106,7 +112,7 @@ class Shortlister:
             s_l(x), -inf where there is no label.
         """
         signed = len(X.data) > 0 and X.data.min() < 0
-        return best(abs(X) if signed else X, self.postings, self.offsets, k)
+        return best(abs(X) if signed else X, self.postings, self.offsets, k, self.highest)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the arrays that `restore` takes."""

@@ -1,9 +1,11 @@
 """Scores of labels with sparse weights, in compiled loops over the examples.
 
-Examples are scaled to length 1 in the loop. `best` scores all labels, through lists of labels by
-feature, or an array where a good part of all weights is not zero. `scores_of` scores short lists of
-candidates: the weights of a candidate are multiplied by the example as a dense vector, or, with few
-examples, merged with its features; where weights are many, the features are looked up in them.
+Examples are scaled to length 1 in the loop. `best` ranks all labels, through lists of labels by
+feature, or an array where a good part of all weights is not zero. Where an example's features have
+few labels, these alone are scored: the others are ranked by their offsets. `scores_of` scores short
+lists of candidates: the weights of a candidate are multiplied by the example as a dense vector, or,
+with few examples, merged with its features; where weights are many, the features are looked up in
+them.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.compiled import loop, loop_part
+from labelspace._core.slots import new_table, slot_of
 from labelspace._core.sparse_loops import inverse_length
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 
+_FEW = 8  # an example whose lists have more than 1 / _FEW of the labels is scored on all of them
 _MIN_DENSE = 8  # examples from which a dense vector pays
 _MANY = 8  # weights per feature of the example, above which looking features up is faster
 
@@ -25,6 +29,7 @@ def best(
     postings: csr_matrix | np.ndarray,
     offsets: np.ndarray,
     k: int,
+    highest: float = np.inf,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k labels with the largest scores X @ postings + offsets, and the scores.
 
@@ -37,6 +42,9 @@ def best(
     offsets : ndarray of shape (n_labels,)
         A label whose offset is -inf is left out.
     k : int
+    highest : float
+        The largest offset, if it is at hand, or more: where k labels score higher, others are not
+        looked at.
 
     Returns
     -------
@@ -52,7 +60,8 @@ def best(
         if isinstance(postings, np.ndarray):
             _best_of_array(*given, postings, *wanted)
         else:
-            _best(*given, postings.indptr, postings.indices, postings.data, *wanted)
+            arrays = postings.indptr, postings.indices, postings.data
+            _best(*given, *arrays, np.float32(highest), *wanted)
 
     parallel_blocks(X.shape[0], block, block=64, least=8)
     return labels, scores
@@ -91,11 +100,22 @@ def scores_of(X: csr_matrix, weights: csr_matrix, candidates: np.ndarray) -> np.
 
 @loop
 def _best(  # type: ignore[no-untyped-def]
-    x_indptr, x_indices, x_data, indptr, indices, data, offsets, labels, scores
+    x_indptr, x_indices, x_data, indptr, indices, data, highest, offsets, labels, scores
 ):
-    """Score all labels by lists of labels per feature."""
-    totals = np.empty(len(offsets), np.float32)
+    """Score labels by lists of labels per feature."""
+    totals = np.empty(0, np.float32)  # of all labels, once an example has many of them
     for row in range(len(labels)):
+        many = 0
+        for cell in range(x_indptr[row], x_indptr[row + 1]):
+            many += indptr[x_indices[cell] + 1] - indptr[x_indices[cell]]
+        if _FEW * many < len(offsets):
+            given = x_indptr[row], x_indptr[row + 1], x_indices, x_data
+            _best_of_few(
+                *(given, indptr, indices, data, many, highest, offsets, labels[row], scores[row])
+            )
+            continue
+        if len(totals) == 0:
+            totals = np.empty(len(offsets), np.float32)
         for label in range(len(totals)):  # a copied slice takes seconds to compile
             totals[label] = offsets[label]
         scale = inverse_length(x_data, x_indptr[row], x_indptr[row + 1])
@@ -104,6 +124,37 @@ def _best(  # type: ignore[no-untyped-def]
             for posting in range(indptr[feature], indptr[feature + 1]):
                 totals[indices[posting]] += value * data[posting]
         _keep_finite(totals, labels[row], scores[row])
+
+
+@loop_part
+def _best_of_few(given, indptr, indices, data, many, highest, offsets, labels, scores):  # type: ignore[no-untyped-def]
+    """Score the labels that some feature has, in the same order of sums; then rank all others."""
+    first, last, x_indices, x_data = given
+    scale = inverse_length(x_data, first, last)
+    table = new_table(many)
+    seen, sums = np.empty(many, np.int64), np.empty(many, np.float32)
+    n_seen = 0
+    for cell in range(first, last):
+        feature, value = x_indices[cell], scale * x_data[cell]
+        for posting in range(indptr[feature], indptr[feature + 1]):
+            label = indices[posting]
+            slot = slot_of(table, seen, label)
+            if table[slot] < 0:
+                table[slot], seen[n_seen], sums[n_seen] = n_seen, label, offsets[label]
+                n_seen += 1
+            sums[table[slot]] += value * data[posting]
+    filled = np.int64(0)
+    for place in range(n_seen):
+        if sums[place] > -np.inf:
+            filled = keep_best(sums[place], seen[place], scores, labels, filled)
+    if filled == len(labels) and scores[filled - 1] > highest:
+        return
+    for label in range(len(offsets)):
+        offset = offsets[label]
+        if offset == -np.inf or (filled == len(labels) and offset < scores[filled - 1]):
+            continue
+        if table[slot_of(table, seen, label)] < 0:
+            filled = keep_best(offset, np.int64(label), scores, labels, filled)
 
 
 @loop

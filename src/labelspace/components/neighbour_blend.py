@@ -20,9 +20,11 @@ from labelspace._core.compiled import loop, loop_part
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.components.calibration import CALIBRATION_K, EPS, Calibration
-from labelspace.search.index import InnerProductIndex, dot
+from labelspace.search.index import InnerProductIndex
 from labelspace.search.neighbours.compressed import CompressedExamples
 from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
+from labelspace.search.row_products import row_product
+from labelspace.search.stored_vectors import Vectors, loop_parts
 
 NEIGHBOUR_SHARES = (0.0, 0.15, 0.3, 0.4, 0.5, 0.6)  # values of w that are tried
 DEFAULT_SHARE = 0.3  # w without a hold-out
@@ -155,7 +157,7 @@ def blend(
     Y: csr_matrix,
     parameters: BlendParameters,
     queries: np.ndarray,
-    label_vectors: np.ndarray,
+    label_vectors: Vectors,
     candidates: np.ndarray,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +172,7 @@ def blend(
     parameters : BlendParameters
     queries : ndarray of shape (n, d)
         Their inner products with `label_vectors` (labels, d) are the logits.
-    label_vectors : ndarray of shape (n_labels, d)
+    label_vectors : ndarray or StoredVectors of shape (n_labels, d)
     candidates : ndarray of shape (n, k)
         The labels with the largest logits, -1 pads. With the voted ones they hold the k best of
         all, since labels without votes rank by their logits.
@@ -179,12 +181,13 @@ def blend(
     rows, cosines = near
     labels = np.full((len(rows), k), -1, np.int64)
     scores = np.zeros((len(rows), k), np.float32)
+    table = loop_parts(label_vectors)
 
     def block(start: int, stop: int) -> None:
         part = slice(start, stop)
         _blend_rows(
             *(rows[part], cosines[part], Y.indptr, Y.indices, tuple(parameters)),
-            *(queries[part], label_vectors, candidates[part], labels[part], scores[part]),
+            *(queries[part], table, candidates[part], labels[part], scores[part]),
         )
 
     parallel_blocks(len(rows), block, block=64)
@@ -207,7 +210,7 @@ def blended(logit, votes, parameters, added):  # type: ignore[no-untyped-def]
 
 @loop
 def _blend_rows(  # type: ignore[no-untyped-def]
-    rows, cosines, indptr, indices, parameters, queries, vectors, candidates, labels, scores
+    rows, cosines, indptr, indices, parameters, queries, table, candidates, labels, scores
 ):
     """Write the best labels of each row and their scores; the arguments are those of `blend`."""
     for row in range(len(rows)):
@@ -215,6 +218,6 @@ def _blend_rows(  # type: ignore[no-untyped-def]
         voted, votes = votes_by_label(rows[row], weights, candidates[row], indptr, indices)
         filled = 0
         for place in range(len(voted)):
-            logit = np.float64(dot(queries[row], vectors[voted[place]]))
+            logit = np.float64(row_product(queries[row], table, voted[place]))
             score = blended(logit, votes[place], parameters, 0.0)
             filled = keep_best(score, voted[place], scores[row], labels[row], filled)

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from labelspace._core.not_fitted import NotFittedError
-from labelspace._core.schema import Schema, check_arrays
+from labelspace._core.schema import Schema, check_arrays, unverified
 from labelspace._core.sparse import checked_features, digest
 from labelspace._core.threads import single_blas_thread
 from labelspace.components.training_data import Shape, TrainingData
@@ -436,6 +436,7 @@ class Method(Capabilities, Parametrised):
         *,
         n_features: int,
         n_labels: int,
+        verify: bool = True,
     ) -> Self:
         """Return the fitted method that was saved.
 
@@ -447,11 +448,19 @@ class Method(Capabilities, Parametrised):
             What `state` returned.
         n_features, n_labels : int
             Columns of X and of Y in `fit`.
+        verify : bool
+            Read all values, also those that no place in memory follows from.
         """
         method, resolved = cls.with_parameters(document)
         method.params_ = SimpleNamespace(**resolved)
         method.n_features_in_, method.n_labels_ = n_features, n_labels
         arrays = method.expanded(arrays)
-        check_arrays(method.schema(arrays), arrays, features=n_features, labels=n_labels)
+        schema = method.schema(arrays)
+        check_arrays(
+            schema if verify else unverified(schema),
+            arrays,
+            features=n_features,
+            labels=n_labels,
+        )
         method.load_state(arrays)
         return method

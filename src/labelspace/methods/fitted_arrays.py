@@ -21,14 +21,13 @@ def arrays_of(fitted: Method) -> dict[str, np.ndarray]:
     return {**fitted.state(), "document": document}
 
 
-def method_of(cls: type[Method], arrays: Mapping[str, np.ndarray], **sizes: int) -> Method:
-    """Return the fitted method that `arrays_of` was given.
-
-    The sizes are `n_features` and `n_labels`.
-    """
+def method_of(
+    cls: type[Method], arrays: Mapping[str, np.ndarray], *, n_features: int, n_labels: int
+) -> Method:
+    """Return the fitted method of these sizes that `arrays_of` was given."""
     state = dict(arrays)
     document = checked_json(state.pop("document"))
-    fitted = cls.restored(document, state, **sizes)
+    fitted = cls.restored(document, state, n_features=n_features, n_labels=n_labels)
     if document["history"] is not None:
         fitted.history_ = document["history"]
     return fitted

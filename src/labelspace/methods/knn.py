@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 
+from labelspace._core.growing_rows import GrowingRows
 from labelspace._core.schema import Schema, csr, ints
-from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr, with_columns
+from labelspace._core.sparse import as_csr, pack_csr, unit_rows, unpack_csr
 from labelspace.components.examples import Examples
 from labelspace.components.training_data import Shape, TrainingData
 from labelspace.data.dataset import Features
@@ -107,6 +108,7 @@ class KNN(Method):
     def refit(self, X: csr_matrix, Y: csr_matrix, taxonomy: Taxonomy | None) -> bool:
         del taxonomy
         self.neighbours_, self.Y_ = self._index(X), Y
+        self._labels: GrowingRows | None = None  # Y_, once updates have added to it
         # Features that are left out now are left out of later examples too.
         self.unused_ = np.zeros(0, np.int64)
         if self.params_.max_document_frequency is not None:
@@ -123,7 +125,10 @@ class KNN(Method):
             X = csr_matrix(X.multiply(is_used))
             X.eliminate_zeros()
         self.neighbours_ = self.neighbours_.extended(X, scaled=True)
-        self.Y_ = vstack([with_columns(self.Y_, data.Y.shape[1]), data.Y], "csr")
+        if self._labels is None:
+            self._labels = GrowingRows.of(self.Y_)
+        self._labels = self._labels.plus(data.Y)
+        self.Y_ = self._labels.matrix(data.Y.shape[1])
 
     def nearest_examples(self, X: Any, k: int = 5) -> list[Neighbour]:
         """Return the training examples with the largest cosine of their features.
@@ -175,7 +180,8 @@ class KNN(Method):
         ]
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.Y_, most = unpack_csr("Y", arrays), self.params_.max_postings
+        self.Y_, self._labels = unpack_csr("Y", arrays), None
+        most = self.params_.max_postings
         if most is None:
             self.neighbours_ = SparseNeighbours.restore(arrays)
         else:

@@ -153,7 +153,11 @@ def _restore_method(bundle: store.Bundle, directory: str | Path) -> Method:
     sizes = bundle.header["features"], bundle.header["labels"]
     expect(all(type(size) is int and size > 0 for size in sizes), "a number of columns is not one")
     return cls.restored(
-        bundle.header, bundle.arrays["method"], n_features=sizes[0], n_labels=sizes[1]
+        bundle.header,
+        bundle.arrays["method"],
+        n_features=sizes[0],
+        n_labels=sizes[1],
+        verify=bundle.verified,
     )
 
 

@@ -60,12 +60,15 @@ class Bundle:
     digest : str
         The SHA-256 of the `model.json` that was read, which has the checksums of all other files;
         "" for a model that was not read.
+    verified : bool
+        Whether the checksums were compared.
     """
 
     header: dict[str, Any]
     arrays: dict[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     documents: dict[str, Any] = field(default_factory=dict)
     digest: str = ""
+    verified: bool = True
 
 
 def save(bundle: Bundle, directory: str | Path) -> None:
@@ -241,7 +244,9 @@ def _file_record(path: Path) -> dict[str, Any]:
 def _read(folder: _Folder, place: Path, verify: bool) -> Bundle:
     header, digest = _read_header(folder, place)
     bundle = Bundle(
-        {k: v for k, v in header.items() if k not in ("format", "files")}, digest=digest
+        {k: v for k, v in header.items() if k not in ("format", "files")},
+        digest=digest,
+        verified=verify,
     )
     if len(header["files"]) > _MOST_FILES:
         raise ModelFormatError(f"{place / HEADER} names more than {_MOST_FILES} files")

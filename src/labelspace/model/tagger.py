@@ -440,7 +440,8 @@ def load(directory: str | Path, *, verify: bool = True) -> Tagger:
     directory : path
         The model's directory, as `Tagger.save` or `labelspace train --out` wrote it.
     verify : bool, default True
-        Compare checksums. What the arrays hold is checked in any case.
+        Compare checksums, and read all numbers. Without it, the weights of `glas` are not
+        read before they are used; what else the arrays hold is checked in any case.
 
     Returns
     -------

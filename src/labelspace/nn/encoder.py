@@ -137,14 +137,19 @@ class Encoder:
         return cls(first, hidden, length, bias=shift, activation=activation)
 
     @staticmethod
-    def schema(arrays: Mapping[str, np.ndarray], prefix: str = "") -> Schema:
-        """Declare the arrays of `arrays`; the size f"{prefix}code" is that of the vectors."""
+    def schema(
+        arrays: Mapping[str, np.ndarray], prefix: str = "", *, unread: bool = False
+    ) -> Schema:
+        """Declare the arrays of `arrays`; the size f"{prefix}code" is that of the vectors.
+
+        `unread` declares that of the vectors, whatever they hold, no place in memory follows.
+        """
         name, n_hidden = f"{prefix}encoder.", 0
         while f"{name}{n_hidden}.bias" in arrays:
             n_hidden += 1
         widths = [*(f"{name}{number}" for number in range(n_hidden)), f"{prefix}code"]
         found: Schema = [
-            floats(f"{name}first", "features", widths[0]),
+            floats(f"{name}first", "features", widths[0], unread=unread),
             floats(f"{name}bias", widths[0], required=False),
         ]
         for number, sizes in enumerate(pairwise(widths)):

@@ -22,6 +22,7 @@ from labelspace.search.index import (
 from labelspace.search.product_codes import code_bytes, code_schema
 from labelspace.search.projected import ProjectedIndex, leading_directions
 from labelspace.search.quantised import QuantisedIndex
+from labelspace.search.stored_vectors import StoredVectors, Vectors
 from labelspace.search.tuning import (
     QUERIES,
     RERANK_SIZES,
@@ -59,7 +60,7 @@ def build_index(
 
     Parameters
     ----------
-    vectors : array-like of shape (labels, dimension)
+    vectors : array-like or StoredVectors of shape (labels, dimension)
         The label vectors.
     kind : {"auto", "exact", "projected", "quantised"}
         "projected" finds candidates in fewer dimensions, "quantised" by 4-bit codes (needs faiss).
@@ -91,7 +92,8 @@ def build_index(
     MissingExtraError
         If `kind` needs faiss and it is not installed.
     """
-    vectors = checked_rows(vectors, "label vectors")
+    if not isinstance(vectors, StoredVectors):
+        vectors = checked_rows(vectors, "label vectors")
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
     if not 0 < recall <= 1:
@@ -116,12 +118,12 @@ def build_index(
     return exact if kind == "auto" and not reached else quantised
 
 
-def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
+def restore_index(vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> InnerProductIndex:
     """Return the index whose `state` the arrays are.
 
     Parameters
     ----------
-    vectors : ndarray of shape (labels, dimension)
+    vectors : ndarray or StoredVectors of shape (labels, dimension)
         The vectors that it was built on, in any precision.
     arrays : mapping of str to ndarray
         What `state` returned.
@@ -131,7 +133,8 @@ def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Inne
     StoreError
         If the arrays are of no known kind or do not fit the vectors.
     """
-    vectors = np.ascontiguousarray(vectors, np.float32)
+    if isinstance(vectors, np.ndarray):
+        vectors = np.ascontiguousarray(vectors, np.float32)
     kind = kind_of(arrays)
     if kind == ExactIndex.kind:
         return ExactIndex(vectors)
@@ -142,8 +145,8 @@ def restore_index(vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Inne
     raise unknown_kind(kind)
 
 
-def index_schema(arrays: Mapping[str, np.ndarray], prefix: str, dim: str) -> Schema:
-    """Declare the arrays of an index whose names have this prefix, over vectors of `dim` numbers.
+def index_schema(arrays: Mapping[str, np.ndarray], prefix: str, rows: str, dim: str) -> Schema:
+    """Declare the arrays of an index whose names have this prefix, over `rows` vectors of `dim`.
 
     The kind decides on the others; one that is unknown is refused by `restore_index`.
     """
@@ -151,7 +154,7 @@ def index_schema(arrays: Mapping[str, np.ndarray], prefix: str, dim: str) -> Sch
     if kind == ExactIndex.kind:
         return []
     if kind == ProjectedIndex.kind:
-        return ProjectedIndex.schema(prefix, dim)
+        return ProjectedIndex.schema(arrays, prefix, rows, dim)
     if kind == QuantisedIndex.kind:
         return code_schema(kind, prefix)
     raise unknown_kind(kind)
@@ -178,7 +181,7 @@ class _Split(NamedTuple):
     others: np.ndarray  # that the index may be fitted to
 
 
-def _split_queries(vectors: np.ndarray, queries: Any, seed: int) -> _Split:
+def _split_queries(vectors: Vectors, queries: Any, seed: int) -> _Split:
     """Draw queries to measure recall on: at most half of those given, then labels with noise."""
     rng = np.random.default_rng(seed)
     given = checked_queries(queries, vectors.shape[1])
@@ -204,10 +207,10 @@ def _with_noise(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _choose_projection(
-    vectors: np.ndarray, tuner: Tuner, others: np.ndarray, at_least: InnerProductIndex | None
+    vectors: Vectors, tuner: Tuner, others: np.ndarray, at_least: InnerProductIndex | None
 ) -> tuple[ProjectedIndex, bool]:
     """Choose the fewest directions and candidates that reach the recall."""
-    directions = leading_directions(vectors, others)
+    directions = leading_directions(vectors[:], others)
     fewest, shortest = 1, 1
     if isinstance(at_least, ProjectedIndex):
         fewest, shortest = len(at_least.directions), at_least.rerank_size
@@ -220,7 +223,7 @@ def _choose_projection(
 
 
 def _choose_codes(
-    vectors: np.ndarray, tuner: Tuner, seed: int, at_least: InnerProductIndex | None
+    vectors: Vectors, tuner: Tuner, seed: int, at_least: InnerProductIndex | None
 ) -> tuple[QuantisedIndex, bool]:
     """Choose the coarsest codes and the fewest candidates that reach the recall."""
     coarsest, shortest = _SUBDIMS[0], 1

@@ -9,7 +9,9 @@ import numpy as np
 from labelspace._core.compiled import loop
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
-from labelspace.search.index import MARGIN, QUERY_BLOCK, InnerProductIndex, dot
+from labelspace.search.index import MARGIN, QUERY_BLOCK, InnerProductIndex
+from labelspace.search.row_products import row_product
+from labelspace.search.stored_vectors import loop_parts
 
 _LABEL_BLOCK = 16_384  # labels per matrix product
 BLOCK_BYTES = 4 * QUERY_BLOCK * _LABEL_BLOCK  # bytes of the products that are in memory at once
@@ -32,7 +34,7 @@ class ExactIndex(InnerProductIndex):
         labels = np.full(shape, -1, np.int32)
         scores = np.full(shape, -np.inf, np.float32)
         if len(queries) <= _FEW_QUERIES:
-            _scan(queries, self.vectors, labels, scores)
+            _scan(queries, loop_parts(self.vectors), len(self.vectors), labels, scores)
             return labels
         for first in range(0, len(self.vectors), _LABEL_BLOCK):
             products = product(queries, self.vectors[first : first + _LABEL_BLOCK].T)
@@ -50,12 +52,12 @@ def _merge(products: np.ndarray, first: int, labels: np.ndarray, scores: np.ndar
 
 
 @loop
-def _scan(queries, vectors, labels, scores):  # type: ignore[no-untyped-def]
+def _scan(queries, table, count, labels, scores):  # type: ignore[no-untyped-def]
     for row in range(len(queries)):
         query, best_labels, best_scores = queries[row], labels[row], scores[row]
         filled = np.int64(0)
-        for label in range(len(vectors)):
-            score = dot(query, vectors[label])
+        for label in range(count):
+            score = row_product(query, table, label)
             filled = keep_best(score, label, best_scores, best_labels, filled)
 
 

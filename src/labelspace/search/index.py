@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labelspace._core.compiled import loop, loop_part
+from labelspace._core.compiled import loop
 from labelspace._core.schema import Schema, ints, scalars
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import InputError, ParameterError, StoreError
+from labelspace.search.row_products import row_product
+from labelspace.search.stored_vectors import Vectors, loop_parts
 
 QUERY_BLOCK = 1024  # bounds the memory of a search: candidates and scores of this many queries
 TUNED_K = 5  # k at which the recall of label indexes is tuned
@@ -31,8 +33,8 @@ class InnerProductIndex(ABC):
 
     Attributes
     ----------
-    vectors : ndarray of shape (labels, dimension)
-        float32, kept by reference; they may be a read-only memory map.
+    vectors : ndarray or StoredVectors of shape (labels, dimension)
+        float32, or encoded in fewer bits. Kept by reference; they may be a read-only memory map.
     recall : float
         Share of the true best labels that is found, measured on sample queries.
     settings : dict
@@ -42,7 +44,7 @@ class InnerProductIndex(ABC):
     kind: ClassVar[str]
     by_distance: ClassVar[bool] = False
 
-    def __init__(self, vectors: np.ndarray) -> None:
+    def __init__(self, vectors: Vectors) -> None:
         self.vectors = vectors
         self.recall = 1.0
         self.settings: dict[str, int] = {}
@@ -95,9 +97,11 @@ class InnerProductIndex(ABC):
     def _rank(
         self, queries: np.ndarray, candidates: np.ndarray, labels: np.ndarray, scores: np.ndarray
     ) -> None:
+        table = loop_parts(self.vectors)
+
         def block(start: int, stop: int) -> None:
             rows = slice(start, stop)
-            _score(queries[rows], self.vectors, candidates[rows], labels[rows], scores[rows])
+            _score(queries[rows], table, candidates[rows], labels[rows], scores[rows])
 
         parallel_blocks(len(queries), block)
 
@@ -141,23 +145,13 @@ def unknown_kind(kind: str) -> StoreError:
     return StoreError(f"the search index is of kind {kind!r}, which is unknown: train it again")
 
 
-# Sums may be reordered, or the loop would not use vector instructions.
-@loop_part(fastmath={"reassoc", "contract"})
-def dot(one, other):  # type: ignore[no-untyped-def]
-    """Return the inner product in float32."""
-    total = np.float32(0.0)
-    for j in range(len(one)):
-        total += one[j] * other[j]
-    return total
-
-
 @loop
-def _score(queries, vectors, candidates, labels, scores):  # type: ignore[no-untyped-def]
+def _score(queries, table, candidates, labels, scores):  # type: ignore[no-untyped-def]
     """Score candidates: the only place where scores that users see are computed."""
     for row in range(len(queries)):
         filled = np.int64(0)
         for label in candidates[row]:
             if label < 0:
                 break
-            score = dot(queries[row], vectors[label])
+            score = row_product(queries[row], table, label)
             filled = keep_best(score, np.int64(label), scores[row], labels[row], filled)

@@ -15,6 +15,7 @@ from labelspace._core.schema import Schema, floats, ints
 from labelspace.errors import StoreError
 from labelspace.search.faiss import faiss_threads, load_faiss
 from labelspace.search.index import kind_schema, stored_kind
+from labelspace.search.stored_vectors import Vectors
 
 N_CENTROIDS = 16  # of a subvector: what 4 bits can number
 _TRAINING_ROWS = 256 * N_CENTROIDS
@@ -27,7 +28,7 @@ class ProductCodes:
 
     Parameters
     ----------
-    vectors : ndarray of shape (n, dimension)
+    vectors : ndarray or StoredVectors of shape (n, dimension)
         What is encoded.
     codebook : ndarray of shape (n_subquantisers, 16, subdim)
         The centroids.
@@ -40,7 +41,7 @@ class ProductCodes:
 
     def __init__(
         self,
-        vectors: np.ndarray,
+        vectors: Vectors,
         codebook: np.ndarray,
         *,
         by_distance: bool = False,
@@ -88,7 +89,7 @@ class ProductCodes:
         return ids
 
 
-def train_codebook(vectors: np.ndarray, subdim: int, seed: int) -> np.ndarray:
+def train_codebook(vectors: Vectors, subdim: int, seed: int) -> np.ndarray:
     """Fit centroids to a sample of the vectors, (n_subquantisers, 16, subdim) float32."""
     faiss = load_faiss()
     rng = np.random.default_rng(seed)

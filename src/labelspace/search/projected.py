@@ -13,10 +13,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labelspace._core.compiled import loop
-from labelspace._core.schema import Schema, floats, ints
+from labelspace._core.schema import Schema, floats, ints, optional
 from labelspace._core.threads import parallel_blocks, product
 from labelspace.search.codes import integer_dot, quantise, to_integers
-from labelspace.search.index import MARGIN, InnerProductIndex, dot, kind_schema, stored_kind
+from labelspace.search.index import MARGIN, InnerProductIndex, kind_schema, stored_kind
+from labelspace.search.row_products import dot
+from labelspace.search.stored_vectors import Vectors
 
 
 class ProjectedIndex(InnerProductIndex):
@@ -24,25 +26,41 @@ class ProjectedIndex(InnerProductIndex):
 
     kind: ClassVar[str] = "projected"
 
-    def __init__(self, vectors: np.ndarray, directions: np.ndarray, rerank_size: int) -> None:
+    def __init__(
+        self,
+        vectors: Vectors,
+        directions: np.ndarray,
+        rerank_size: int,
+        known: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:
+        """Encode the vectors; `known` are scales and codes of all of them, as they were stored."""
         super().__init__(vectors)
         self.directions = np.ascontiguousarray(directions, np.float32)
-        self.scales, self.codes = quantise(product(vectors, self.directions.T))
+        if known is None:
+            known = quantise(product(vectors[:], self.directions.T))
+        self.scales, self.codes = known
         self.set_rerank_size(rerank_size)
 
     @classmethod
-    def schema(cls, prefix: str, dim: str) -> Schema:
-        """Declare the arrays of `state`, for vectors of this dimension."""
+    def schema(cls, arrays: Mapping[str, np.ndarray], prefix: str, rows: str, dim: str) -> Schema:
+        """Declare the arrays of `state`, for so many vectors of this dimension."""
+        directions = f"{prefix}directions"
+        codes: Schema = [  # not in models that were stored before
+            floats(f"{prefix}scales", directions, low=0.0),
+            ints(f"{prefix}codes", rows, directions, low=-128, types="i1"),
+        ]
         return [
             *kind_schema(prefix, cls.kind),
-            floats(f"{prefix}directions", f"{prefix}directions", dim),
+            floats(directions, directions, dim),
             ints(f"{prefix}rerank_size", 1, low=1),
+            *optional(codes, arrays),
         ]
 
     @classmethod
-    def restore(cls, vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Self:
+    def restore(cls, vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
-        index = cls(vectors, arrays["directions"], int(arrays["rerank_size"][0]))
+        known = (arrays["scales"], arrays["codes"]) if "codes" in arrays else None
+        index = cls(vectors, arrays["directions"], int(arrays["rerank_size"][0]), known)
         index.recall = float(arrays["recall"][0])
         return index
 
@@ -61,6 +79,8 @@ class ProjectedIndex(InnerProductIndex):
         return {
             "kind": stored_kind(self.kind),
             "directions": self.directions,
+            "scales": self.scales,
+            "codes": self.codes,
             "rerank_size": np.array([self.rerank_size]),
             "recall": np.array([self.recall]),
         }

@@ -18,6 +18,7 @@ from labelspace.search.product_codes import (
     stored_codebook,
     train_codebook,
 )
+from labelspace.search.stored_vectors import Vectors
 
 _MORE_PER_LABEL = 8  # further candidates for each label above TUNED_K, found by trial
 
@@ -29,7 +30,7 @@ class QuantisedIndex(InnerProductIndex):
 
     def __init__(
         self,
-        vectors: np.ndarray,
+        vectors: Vectors,
         codebook: np.ndarray,
         rerank_size: int,
         known: np.ndarray | None = None,
@@ -42,12 +43,12 @@ class QuantisedIndex(InnerProductIndex):
         self.set_rerank_size(rerank_size)
 
     @classmethod
-    def build(cls, vectors: np.ndarray, subdim: int, seed: int) -> Self:
+    def build(cls, vectors: Vectors, subdim: int, seed: int) -> Self:
         """Fit a codebook for subvectors of `subdim` dimensions to a sample of the vectors."""
         return cls(vectors, train_codebook(vectors, subdim, seed), MARGIN)
 
     @classmethod
-    def restore(cls, vectors: np.ndarray, arrays: Mapping[str, np.ndarray]) -> Self:
+    def restore(cls, vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
         codebook = stored_codebook(arrays, vectors.shape[1])
         size = int(arrays["rerank_size"][0])

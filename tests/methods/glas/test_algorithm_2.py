@@ -103,20 +103,21 @@ def test_two_steps_of_training_are_two_steps_of_algorithm_2(data, schedule, lam)
 def test_the_regulariser_counts_a_label_once_per_example_it_is_drawn_for(data, regulariser):
     X, Y = data
     model = GLaS(**{**PAPER, "epochs": 1}, regulariser=regulariser).fit(X, Y)
+    space = LabelSpace.fresh(X, Y, TrainingCounts.of(X, Y), model.params_)
     rows = np.arange(40)
 
     def value(lam):
         model.params_.lam = lam
         batch = Batch(rows, np.random.default_rng(5))
-        return BatchObjective(model.space_, model.params_, X, Y)(batch).item()
+        return BatchObjective(space, model.params_, X, Y)(batch).item()
 
     rng = np.random.default_rng(5)
     candidates = CandidateSampler(Y, "in-batch", 0).draw(Y, rng)
     positives = candidates.labels[one_positive(Y, candidates, rng)]
     assert len(set(positives)) < len(positives)
-    V = torch.tensor(model.label_vectors_).double()[positives]
+    V = torch.tensor(space.label_vectors).double()[positives]
     U = target(torch.tensor(Y.toarray()).double())[positives][:, positives]
-    z = torch.tensor(model.embed(X)).double()
+    z = torch.tensor(space.embed(X)).double()
     expected = {
         "glas": (V @ V.T - U).square(),
         "spread-out": (V @ V.T).square(),
@@ -158,7 +159,7 @@ def test_each_part_has_its_learning_rate_with_adam(data):
         (model.space_.encoder.input_layer.weight, W, 0.05),
         (layer["direction"].detach(), direction, 0.005),
         (layer["bias"].detach(), np.zeros(6), 0.005),
-        (model.space_.table.weight, V, 0.002),
+        (model.space_.trained_vectors(), V, 0.002),
         (bias, np.zeros(12), 0.002),
     ):
         step = np.abs(np.asarray(now) - np.asarray(before)).max()

@@ -64,6 +64,7 @@ CHOSEN = {
     "patience": 3,
     # Resolved for the shape below: 2 % held out, at most 4,000 examples.
     "validation": 4000 / 1_186_239,
+    "precision": "float32",
     "recall": 0.998,
 }
 

@@ -50,7 +50,7 @@ def examples(points):
 
 def brute_cosines(examples, queries):
     """Return cosines of queries with the codes, by definition, in the order of the examples."""
-    known = examples.state()["codes"].astype(np.float64) / 127
+    known = examples.codes_in_order().astype(np.float64) / 127
     projected = queries.astype(np.float64) @ examples.directions.T.astype(np.float64)
     return projected / np.linalg.norm(projected, axis=1, keepdims=True) @ known.T
 
@@ -75,7 +75,7 @@ def test_nearest_is_brute_force_when_all_clusters_are_searched(examples, queries
 def test_fewer_directions_are_the_leading_ones(points, queries, monkeypatch):
     monkeypatch.setattr(module, "DIRECTIONS", 11)
     examples = CompressedExamples.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
-    assert examples.state()["codes"].shape == (len(points), 11)
+    assert examples.codes_in_order().shape == (len(points), 11)
     _, sizes, right = np.linalg.svd(points.astype(np.float64))
     np.testing.assert_allclose(
         np.abs(np.sum(examples.directions[:5] * right[:5], axis=1)), 1.0, atol=1e-2
@@ -100,7 +100,7 @@ def test_chosen_probes_reach_the_recall_with_less_work(points, queries):
 def test_blocks_of_embedding_do_not_matter(points, examples, monkeypatch):
     monkeypatch.setattr(module, "_EMBEDDED_AT_A_TIME", 33)
     other = CompressedExamples.build(dense, csr_matrix(points), some_labels(len(points)), seed=0)
-    assert (np.abs(other.state()["codes"].astype(int) - examples.state()["codes"]) <= 1).all()
+    assert (np.abs(other.codes_in_order().astype(int) - examples.codes_in_order()) <= 1).all()
 
 
 def test_few_examples_pad_and_a_query_of_zeros_has_no_neighbours():
@@ -117,7 +117,7 @@ def test_extended_has_the_old_ones_first_and_takes_new_labels(examples, queries,
     Y = some_labels(50, seed=6, n_labels=LABELS + 3)
     grown = examples.extended(dense, csr_matrix(more), Y)
     assert len(grown) == len(points) + 50
-    assert np.array_equal(grown.state()["codes"][:700], examples.state()["codes"])
+    assert np.array_equal(grown.codes_in_order()[:700], examples.codes_in_order())
     assert np.array_equal(grown.cluster_of[:700], examples.cluster_of)
     own = more @ examples.directions.T
     assert np.array_equal(grown.cluster_of[700:], assign(unit(own), examples.centres))
@@ -131,9 +131,9 @@ def test_extended_has_the_old_ones_first_and_takes_new_labels(examples, queries,
 
 def test_in_two_parts_or_in_one_it_is_the_same(examples, queries, points):
     Y = some_labels(len(points))
-    parts = CompressedExamples(
+    parts = CompressedExamples.of_codes(
         *(examples.directions, examples.centres, examples.cluster_of[:400]),
-        *(examples.state()["codes"][:400], Y[:400], examples.probes),
+        *(examples.codes_in_order()[:400], Y[:400], examples.probes),
     ).extended(dense, csr_matrix(points[400:]), Y[400:])
     assert all(np.array_equal(a, examples.state()[name]) for name, a in parts.state().items())
     assert np.array_equal(parts.nearest(queries, 5)[0], examples.nearest(queries, 5)[0])
@@ -162,11 +162,14 @@ def test_save_and_restore(examples, queries):
 
 
 BROKEN = {
-    "a cluster too many": lambda s: s | {"cluster_of": s["cluster_of"] + len(s["centres"])},
-    "a negative cluster": lambda s: s | {"cluster_of": s["cluster_of"] - 1},
-    "fewer codes": lambda s: s | {"codes": s["codes"][:-1]},
-    "codes of another width": lambda s: s | {"codes": s["codes"][:, :-1]},
-    "codes of another kind": lambda s: s | {"codes": s["codes"].astype(np.float32)},
+    "an example too many": lambda s: s | {"members": s["members"] + 1},
+    "a negative example": lambda s: s | {"members": s["members"] - 1},
+    "fewer members": lambda s: s | {"members": s["members"][:-1]},
+    "clusters that run backwards": lambda s: s | {"indptr": s["indptr"][::-1].copy()},
+    "a cluster too many": lambda s: s | {"indptr": np.append(s["indptr"], s["indptr"][-1])},
+    "fewer codes": lambda s: s | {"grouped": s["grouped"][:-1]},
+    "codes of another width": lambda s: s | {"grouped": s["grouped"][:, :-1]},
+    "codes of another kind": lambda s: s | {"grouped": s["grouped"].astype(np.float32)},
     "another dimension": lambda s: s | {"directions": s["directions"][:, :-1]},
     "fewer directions": lambda s: s | {"directions": s["directions"][:-1]},
     "no probes": lambda s: s | {"probes": np.array([0])},

@@ -79,6 +79,26 @@ def test_they_vote_as_those_that_search_finds(power):
     np.testing.assert_array_equal(shares, expected[1])
 
 
+@pytest.mark.parametrize("most", [0, 40, 10**6])
+def test_examples_that_wait_beside_the_index_have_the_same_bits(monkeypatch, most):
+    """They are merged when they are too many, and when the index is stored."""
+    monkeypatch.setattr("labelspace.search.neighbours.sparse._MOST_PENDING", most)
+    X, Q = csr_matrix(words(90, 0)), csr_matrix(words(30, 1))
+    Y = csr_matrix((words(90, 5) > 0).astype(np.float32))
+    whole, grown = SparseNeighbours.of(X), SparseNeighbours.of(X[:30])
+    for row in range(30, 90):
+        before, grown = grown, grown.extended(X[row])
+    assert len(grown) == 90
+    for one, other in zip(grown.votes(Q, 8, 2.0, Y, 5), whole.votes(Q, 8, 2.0, Y, 5), strict=True):
+        np.testing.assert_array_equal(one, other)
+    # Another index made of the one before does not change what this one holds.
+    before.extended(X[0])
+    for one, other in zip(grown.search(Q, 8), whole.search(Q, 8), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for name, array in whole.state().items():
+        np.testing.assert_array_equal(grown.state()[name], array)
+
+
 def test_sparse_neighbours_grow():
     X = random(60, 30, 0.2, format="csr", random_state=0, dtype=np.float32)
     whole = SparseNeighbours.of(X).search(X, 7)

@@ -242,7 +242,7 @@ class NeighbourVote:
         They are the given rows of an update with `n_seen` rows.
         """
         indexes = [
-            extend_neighbours(index, np.vstack([index.vectors, rows]))
+            extend_neighbours(index, np.vstack([index.vectors[:], rows]))
             for index, rows in zip(self.indexes, points, strict=True)
         ]
         raw = None if self.raw is None else self.raw.extended(X)
@@ -255,7 +255,7 @@ class NeighbourVote:
     @cached_property
     def centroids(self) -> np.ndarray:
         """Mean direction of each label's examples, (labels, learners * dim), computed once."""
-        points = np.hstack([index.vectors for index in self.indexes])
+        points = np.hstack([index.vectors[:] for index in self.indexes])
         return unit_array(np.asarray(self.Y.T @ points, np.float32))
 
     def metadata(self) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class NeighbourVote:
         if self.raw is not None:
             arrays |= self.raw.state()
         for learner, index in enumerate(self.indexes):
-            own = {"points": index.vectors, **prefixed("index.", index.state())}
+            own = {"points": index.vectors[:], **prefixed("index.", index.state())}
             arrays |= prefixed(f"{learner}.", own)
         return arrays
 

@@ -94,7 +94,9 @@ def load_state(model: Fusion, arrays: Mapping[str, np.ndarray]) -> None:
         expect(not reranks or (place > 0 and cls.can_rerank), f"{name} cannot rerank")
         own = with_prefix(f"member.{place}.", arrays)
         sizes = model.columns_.sizes(name, model.n_features_in_, n_labels)
-        model.members_.append(cls.restored(document, own, **sizes))
+        model.members_.append(
+            cls.restored(document, own, n_features=sizes["n_features"], n_labels=sizes["n_labels"])
+        )
         model.plan_.append(Member(name, document["parameters"], bool(reranks)))
     if isinstance(model.combiner_, BoostedCombiner) and model.combiner_.uses_matches:
         found = [member.n_labels_ for member in model.members_ if member.takes_name_matches]

@@ -31,8 +31,7 @@ def explain(model: GLaS, X: csr_matrix, label: int, k: int) -> LabelExplanation:
 
 def nearest_labels(space: LabelSpace, label: int, k: int) -> list[tuple[int, float]]:
     """Return the k labels with the largest cosine to a label, and these cosines."""
-    vectors, norms = space.table.weight, space.label_norms
-    cosines = vectors @ vectors[label] / (norms * norms[label])
+    cosines = space.cosines(label)
     cosines[label] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - 1)]
     return pairs(best, cosines[best])

@@ -77,6 +77,7 @@ from labelspace.search.build import (
 )
 from labelspace.search.index import InnerProductIndex
 from labelspace.search.neighbours.compressed import CompressedExamples, compressed_bytes
+from labelspace.search.stored_vectors import PRECISIONS
 from labelspace.search.tuning import TYPICAL, evenly
 
 
@@ -132,6 +133,7 @@ class GLaS(Method):
     """
 
     name: ClassVar[str] = "glas"
+    version: ClassVar[int] = 3
     can_explain: ClassVar[bool] = True
     can_train_in_workers: ClassVar[bool] = True
     has_space: ClassVar[bool] = True
@@ -303,6 +305,11 @@ class GLaS(Method):
         high=1.0,
         auto="0.95 if training examples vote, which add what search misses, else 0.998",
     )
+    precision: str = choice(
+        "Numbers by which label vectors are searched and stored: in 32, 16 or 8 bits.",
+        *PRECISIONS,
+        default="float32",
+    )
     seed: int = SEED
 
     @classmethod
@@ -321,6 +328,7 @@ class GLaS(Method):
         objective = BatchObjective(self.space_, self.params_, X, Y)
         self.history_ = self._train(objective, data, self.params_.epochs, score)
         self.space_.encoder.fold()
+        self.space_.store(self.params_.precision)
         self._build_blend(X, Y, valid)
         if valid is not None and len(hold_out.held_rows):
             self.blend_.add_examples(self.space_.embed, *valid)
@@ -379,8 +387,8 @@ class GLaS(Method):
         """Update the space by further examples and labels; see `update.py`."""
         X, Y, voters = as_csr(data.X), data.Y, self.blend_.voters
         counts = self.counts_.plus(X, Y)
-        known = self.space_.table.weight
-        self.space_ = extended(self.space_, self.counts_, counts, X, Y, self.params_)
+        known = self.space_.trained_vectors()
+        self.space_ = extended(self.space_, self.counts_, counts, X, Y, self.params_, known)
         self.counts_ = counts
         # A stored example is a point of length 1: it cannot be replayed where lengths matter.
         replayed = voters if self.params_.unit_inputs else None
@@ -390,6 +398,7 @@ class GLaS(Method):
             batch_size = default_batch_size(X.shape[0])
         epochs = update_epochs(self.params_.epochs, X.shape[0], batch_size)
         self._train(objective, data, epochs, batch_size=batch_size)
+        self.space_.store(self.params_.precision)
         self._rebuild_index(X)
         self.blend_.add_examples(self.space_.embed, X, Y)
 
@@ -497,10 +506,10 @@ class GLaS(Method):
 
     def schema(self, arrays: Mapping[str, np.ndarray]) -> Schema:
         return [
-            *LabelSpace.schema(arrays),
+            *LabelSpace.schema(arrays, self.params_.precision),
             *TrainingCounts.schema("counts."),
             *CompressedExamples.schema(arrays, "voters.", "code"),
-            *index_schema(arrays, "index.", "code + 1"),
+            *index_schema(arrays, "index.", "labels", "code + 1"),
             scalars("blend", 5),
         ]
 
@@ -523,19 +532,25 @@ class GLaS(Method):
         moments = 8 if params["optimiser"] == "adam" else 0
         drawn = 8 * batch + params["n_negatives"]
         candidates = shape.labels if params["negatives"] == "all" else min(drawn, shape.labels)
-        needs = {
-            "the data, cut in two": shape.data_bytes,
-            "the encoder, moments and the best so far": (8 + moments) * shape.features * first,
-            "label vectors, moments and the best so far": (12 + moments) * shape.labels * dim,
-            "label vectors as they are searched": 12 * shape.labels * dim,
-            "scores of a batch": 12 * batch * candidates,
-            "the search index": index_bytes(shape.labels, dim + 1),
-        }
-        if params["regulariser"] in ("glas", "laplacian") and params["lam"] > 0:
-            needs["the label graph"] = 12 * shape.cooccurrences()
+        always = {"the data, cut in two": shape.data_bytes}
+        begin = {"the encoder": 4 * shape.features * first}
+        begin["label vectors and centroids"] = 12 * shape.labels * dim
         if params["init"] == "centroid":
             widest = max(*params["hidden"], dim) if params["hidden"] else dim
-            needs["points of all examples, for label centroids"] = 8 * shape.points * widest
+            begin["points of all examples, for label centroids"] = 8 * shape.points * widest
+        # While the weights of a better epoch are copied, those of the best one before are there.
+        train = {
+            "the encoder, moments and the best so far": (12 + moments) * shape.features * first,
+            "label vectors, moments and the best so far": (12 + moments) * shape.labels * dim,
+            "scores of a batch": 12 * batch * candidates,
+        }
+        if params["regulariser"] in ("glas", "laplacian") and params["lam"] > 0:
+            train["the label graph"] = 12 * shape.cooccurrences()
+        end = {
+            "the encoder": 4 * shape.features * first,
+            "label vectors as they are trained and searched": (8 + moments) * shape.labels * dim,
+            "the search index": index_bytes(shape.labels, dim + 1),
+        }
         if params["neighbours"]:
-            needs["training examples that vote"] = compressed_bytes(shape.points)
-        return needs
+            end["training examples that vote"] = compressed_bytes(shape.points)
+        return always | max((begin, train, end), key=lambda phase: sum(phase.values()))

@@ -50,5 +50,6 @@ PAPER = Preset(
     validation=chosen("auto", "section 4 states early stopping, but not on which examples"),
     metric=stated("P@1", "section 4: early stopping by accuracy, which is P@1 in Tables 2 and 3"),
     neighbours=stated(0, "section 2: labels are ranked by their scores alone"),
+    precision=chosen("float32", "the paper does not encode label vectors"),
     recall=chosen("auto", "section 4 states approximate search, but not its recall"),
 )

@@ -3,24 +3,28 @@
     h(x)_l = s <phi(x), v_l> + b_l
 
 Every formula that combines the weights is here, with gradient for training and without for search.
+
+After training the vectors are kept once, as they are searched: scaled, with the bias appended, in
+the precision that the parameter `precision` names. Updates make the trained weights of them again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from types import SimpleNamespace
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from labelspace._core.arrays import prefixed, with_prefix
 from labelspace._core.schema import Schema, floats
 from labelspace.components.training_counts import TrainingCounts
 from labelspace.nn.encoder import Encoder, times_scalar, unit, unit_array
 from labelspace.nn.optimisers import Optimiser, OptimiserGroup, RowOptimiser, TorchOptimiser
 from labelspace.nn.row_rules import GradientLinear, GradientTable
 from labelspace.nn.row_tables import RowTable, SparseLinear
+from labelspace.search.stored_vectors import StoredVectors, Vectors, vectors_schema
 
 SCALE_LR = 0.01  # Adam's, of the scale: near 20, it needs larger steps than weights near 0
 MIN_NORM = 1e-12
@@ -34,8 +38,8 @@ class LabelSpace:
     ----------
     encoder : Encoder
         phi.
-    table : RowTable
-        The label vectors v, as they are trained: of any length.
+    table : RowTable or None
+        The label vectors v, as they are trained: of any length. None once they are stored.
     bias : Tensor of shape (labels,)
         b; all 0, and without gradient, if labels have no prior.
     scale : Tensor
@@ -47,15 +51,23 @@ class LabelSpace:
     def __init__(
         self,
         encoder: Encoder,
-        table: RowTable,
+        table: RowTable | None,
         bias: torch.Tensor,
         scale: torch.Tensor,
         *,
         unit_inputs: bool,
         unit_labels: bool,
     ) -> None:
-        self.encoder, self.table, self.bias, self.scale = encoder, table, bias, scale
+        self.encoder, self._table, self.bias, self.scale = encoder, table, bias, scale
         self.unit_inputs, self.unit_labels = unit_inputs, unit_labels
+        self._stored: Vectors | None = None
+        self._lengths: np.ndarray | None = None
+
+    @property
+    def table(self) -> RowTable:
+        """The label vectors while they are trained."""
+        assert self._table is not None, "the vectors are stored"
+        return self._table
 
     @classmethod
     def fresh(
@@ -84,13 +96,16 @@ class LabelSpace:
         )
 
     @staticmethod
-    def schema(arrays: Mapping[str, np.ndarray]) -> Schema:
+    def schema(arrays: Mapping[str, np.ndarray], precision: str) -> Schema:
         """Declare what `arrays` returns; "code" is the dimension of the space."""
+        found = Encoder.schema(arrays, unread=True)
+        found += [floats("bias", "labels"), floats("scale")]
+        if "labels" in arrays:  # trained vectors, as version 2 stored them
+            return [*found, floats("labels", "labels", "code")]
         return [
-            *Encoder.schema(arrays),
-            floats("labels", "labels", "code"),
-            floats("bias", "labels"),
-            floats("scale"),
+            *found,
+            *vectors_schema("vectors.", precision, "labels", "code"),
+            floats("vectors.lengths", "labels", low=0.0, unread=True),
         ]
 
     @classmethod
@@ -99,15 +114,26 @@ class LabelSpace:
         arrays: Mapping[str, np.ndarray],
         params: SimpleNamespace,
     ) -> LabelSpace:
-        """Return a space for prediction, of the arrays that `arrays` returned."""
-        return cls(
+        """Return a space for prediction, of the arrays that `arrays` returned.
+
+        They may be read-only memory maps, and are not copied.
+        """
+        trained = "labels" in arrays  # as version 2 stored them
+        space = cls(
             Encoder.restore(arrays),
-            RowTable.frozen(arrays["labels"]),
+            RowTable.frozen(arrays["labels"]) if trained else None,
             torch.from_numpy(np.array(arrays["bias"])),
             torch.from_numpy(np.array(arrays["scale"])),
             unit_inputs=params.unit_inputs,
             unit_labels=params.unit_labels,
         )
+        if trained:
+            space.store("float32")
+            return space
+        own = with_prefix("vectors.", arrays)
+        space._lengths = own.pop("lengths")
+        space._stored = own["full"] if "full" in own else StoredVectors(own)
+        return space
 
     # With gradient, for training.
 
@@ -135,23 +161,53 @@ class LabelSpace:
         z = self.encoder.encode(X)
         return unit_array(z) if self.unit_inputs else z
 
+    def store(self, precision: str) -> None:
+        """Keep the label vectors as they are searched, in this precision, and drop what trains."""
+        searched = self.search_vectors()
+        self._lengths = _lengths_of(self.table.weight)
+        self._stored = searched if precision == "float32" else StoredVectors.of(searched, precision)
+        self._table = None
+        # Without moments, which an update begins anew.
+        self.encoder.input_layer = SparseLinear.frozen(self.encoder.input_layer.weight)
+
+    def trained_vectors(self) -> np.ndarray:
+        """Return the label vectors v as they were trained, of stored ones: a copy."""
+        if self._stored is None or self._lengths is None:
+            return self.table.weight
+        scale = float(self.scale.item()) or 1.0
+        factors = np.full(len(self._stored), 1.0 / scale, np.float32)
+        if self.unit_labels:
+            factors *= self._lengths
+        vectors = np.empty((len(factors), self._stored.shape[1] - 1), np.float32)
+        for start in range(0, len(vectors), _COPIED):
+            rows = slice(start, start + _COPIED)
+            np.multiply(self._stored[rows][:, :-1], factors[rows, None], out=vectors[rows])
+        return vectors
+
     @property
     def label_vectors(self) -> np.ndarray:
         """The vectors of all labels, (labels, dim)."""
-        return unit_array(self.table.weight) if self.unit_labels else self.table.weight
+        weight = self.trained_vectors()
+        return unit_array(weight) if self.unit_labels else weight
 
-    @cached_property
-    def label_norms(self) -> np.ndarray:
-        """The lengths of the label vectors as they are trained; to be read after training."""
-        weight = self.table.weight
-        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", weight, weight)), MIN_NORM))
+    def cosines(self, label: int) -> np.ndarray:
+        """Return the cosine of every label's vector and that of one label."""
+        vectors = self.search_vectors()
+        own = vectors[label : label + 1][0, :-1]
+        found = np.empty(len(vectors), np.float32)
+        for start in range(0, len(vectors), _COPIED):
+            part = vectors[start : start + _COPIED][:, :-1]
+            found[start : start + _COPIED] = part @ own / _lengths_of(part)
+        return np.asarray(found / _lengths_of(own[None, :]))
 
     def queries(self, X: csr_matrix) -> np.ndarray:
         """Return each row as a query of `search_vectors`, (n, dim + 1)."""
         return as_queries(self.embed(X))
 
-    def search_vectors(self) -> np.ndarray:
+    def search_vectors(self) -> Vectors:
         """Return s v_l with b_l appended: the inner product with a query is h(x)_l."""
+        if self._stored is not None:
+            return self._stored
         weight, scale = self.table.weight, np.float32(self.scale.item())
         vectors = np.empty((len(weight), weight.shape[1] + 1), np.float32)
         for start in range(0, len(weight), _COPIED):  # one copy of all labels, not three
@@ -197,10 +253,14 @@ class LabelSpace:
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return all weights by name, for `restore`."""
+        """Return all weights by name, for `restore`; the label vectors are stored before."""
+        assert self._stored is not None
+        assert self._lengths is not None
+        stored = self._stored
+        own = stored.arrays if isinstance(stored, StoredVectors) else {"full": stored}
         return {
             **self.encoder.arrays(),
-            "labels": self.table.weight,
+            **prefixed("vectors.", {**own, "lengths": self._lengths}),
             "bias": self.bias.detach().numpy(),
             "scale": self.scale.detach().numpy(),
         }
@@ -239,6 +299,10 @@ def initial_vectors(
         found = np.abs(centroids).max(axis=1) > 0
         vectors[found] = unit_array(centroids[found])
     return vectors
+
+
+def _lengths_of(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), MIN_NORM))
 
 
 def as_queries(z: np.ndarray) -> np.ndarray:

@@ -44,6 +44,7 @@ def extended(
     X: csr_matrix,
     Y: csr_matrix,
     params: SimpleNamespace,
+    known: np.ndarray,
 ) -> LabelSpace:
     """Return a trainable space for these examples too; new labels start at their centroids.
 
@@ -57,6 +58,8 @@ def extended(
         The new examples; Y has the columns of new labels at its end.
     params : SimpleNamespace
         The parameters of the method.
+    known : ndarray of shape (known labels, dim)
+        The label vectors so far.
     """
     first = np.array(space.encoder.input_layer.weight)
     new_share = _new_share(before.features, after.features)
@@ -72,7 +75,7 @@ def extended(
         encoder,
         trained_table(
             params.optimiser,
-            np.concatenate([space.table.weight, added]),
+            np.concatenate([known, added]),
             _new_share(np.pad(before.labels, (0, len(added))), after.labels),
         ),
         _extended_bias(space.bias, before, after, params.prior),

@@ -121,6 +121,7 @@ class NeuralXC(Method):
     """
 
     name: ClassVar[str] = "neuralxc"
+    version: ClassVar[int] = 3
     can_train_in_workers: ClassVar[bool] = True
     summary: ClassVar[str] = "autoencoders of features and labels, a regressor between their codes"
 
@@ -485,7 +486,7 @@ class NeuralXC(Method):
             codes.append(code)
             vectors.append(vector)
         found += CompressedExamples.schema(arrays, "voters.", " + ".join(codes))
-        return [*found, *index_schema(arrays, "index.", " + ".join(vectors))]
+        return [*found, *index_schema(arrays, "index.", "labels", " + ".join(vectors))]
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         kinds = Activations.of(self.params_.activations, self.params_.feature_output)

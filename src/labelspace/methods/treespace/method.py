@@ -134,6 +134,7 @@ class TreeSpace(Method):
     """
 
     name: ClassVar[str] = "treespace"
+    version: ClassVar[int] = 3
     can_train_in_workers: ClassVar[bool] = True
     summary: ClassVar[str] = "a label tree with an embedding space per level, best-first search"
 

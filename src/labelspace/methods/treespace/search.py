@@ -258,7 +258,8 @@ class TreeBlend(NeighbourBlend):
         votes = None
         if self.voters is not None and self.parameters.neighbour_share > 0:
             near = self.voters.nearest(vectors, min(self.neighbours, len(self.voters)))
-            votes = Votes(*near, self.voters.Y.indptr, self.voters.Y.indices)
+            known = self.voters.Y
+            votes = Votes(*near, _read_only(known.indptr), _read_only(known.indices))
         labels, scores, _ = self.index.rank(queries, k, votes, self.parameters, self.tail_bias)
         return labels, scores
 

@@ -11,8 +11,8 @@ from labelspace._core.compiled import loop, loop_part
 from labelspace._core.top_k import keep_best, pop, push
 from labelspace.components.calibration import EPS, PATH_EPS
 from labelspace.components.neighbour_blend import blended
-from labelspace.search.index import dot
 from labelspace.search.neighbours.voting import softmax_weights, votes_by_label
+from labelspace.search.row_products import dot
 
 
 @loop

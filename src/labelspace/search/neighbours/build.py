@@ -127,7 +127,7 @@ def neighbour_schema(
     """Declare the arrays of an index whose names have this prefix, over so many examples."""
     if kind_of(with_prefix(prefix, arrays)) == ClusterIndex.kind:
         return ClusterIndex.schema(prefix, examples, dim)
-    return index_schema(arrays, prefix, dim)
+    return index_schema(arrays, prefix, examples, dim)
 
 
 def neighbour_bytes(n_examples: int, dim: int, kind: str = "auto") -> int:

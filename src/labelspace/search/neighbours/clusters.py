@@ -17,15 +17,10 @@ from labelspace._core.schema import Schema, floats, ints, numbering, offsets
 from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.errors import ParameterError
-from labelspace.search.index import (
-    InnerProductIndex,
-    checked_rows,
-    dot,
-    kind_schema,
-    stored_kind,
-)
+from labelspace.search.index import InnerProductIndex, checked_rows, kind_schema, stored_kind
 from labelspace.search.neighbours.k_means import assign, grouped, k_means
 from labelspace.search.neighbours.voting import vote_of_one
+from labelspace.search.row_products import dot
 
 
 class ClusterIndex(InnerProductIndex):

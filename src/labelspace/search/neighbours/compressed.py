@@ -8,21 +8,22 @@ three sets 128 of 512 were better than all, since the others mostly hold what th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from labelspace._core.compiled import loop
-from labelspace._core.dense import unit_array
-from labelspace._core.schema import Schema, csr, floats, ints, optional
+from labelspace._core.dense import read_only, unit_array
+from labelspace._core.schema import Schema, csr, floats, ints, numbering, offsets, optional
 from labelspace._core.sparse import pack_csr, unpack_csr
 from labelspace._core.threads import parallel_blocks, product
 from labelspace._core.top_k import keep_best
 from labelspace.search.codes import LARGEST_CODE, integer_dot, to_integers
-from labelspace.search.index import dot
 from labelspace.search.neighbours.k_means import assign, grouped, k_means
 from labelspace.search.projected import leading_directions
+from labelspace.search.row_products import dot
 from labelspace.search.tuning import Sample, Tuner, probe_counts, sample_queries
 
 DIRECTIONS = 128  # principal components that are stored
@@ -44,7 +45,7 @@ class CompressedExamples:
     codes : ndarray of shape (examples, directions)
         int8, cluster by cluster, of unit vectors.
     members : ndarray of shape (examples,)
-        The example of each code; those of cluster c are members[indptr[c]:indptr[c + 1]].
+        The example of each code; those of cluster c are members[indptr[c]:indptr[c + 1]], in order.
     Y : csr_matrix of shape (examples, labels)
         The labels, in the examples' own order.
     probes : int
@@ -55,19 +56,45 @@ class CompressedExamples:
         self,
         directions: np.ndarray,
         centres: np.ndarray,
-        cluster_of: np.ndarray,
+        groups: tuple[np.ndarray, np.ndarray],
         codes: np.ndarray,
         Y: csr_matrix,
         probes: int,
     ) -> None:
-        """Group the codes by cluster; cluster_of and codes are in the examples' own order."""
-        self.directions, self.centres, self.cluster_of = directions, centres, cluster_of
+        """Take codes that are grouped by cluster; `groups` are indptr and members."""
+        self.directions, self.centres = read_only(directions), read_only(centres)
         self.Y, self.probes = Y, probes
         self.recall = 0.0  # measured when the probes are chosen; not stored
-        self.indptr, self.members = grouped(cluster_of, len(centres))
-        self.codes = codes[self.members]
-        self.places = np.argsort(self.members)  # of each example's code
+        self.indptr, self.members = read_only(groups[0]), read_only(groups[1])
+        self.codes = read_only(codes)
         self.scales = np.full(len(directions), 1.0 / LARGEST_CODE, np.float32)
+
+    @classmethod
+    def of_codes(
+        cls,
+        directions: np.ndarray,
+        centres: np.ndarray,
+        cluster_of: np.ndarray,
+        codes: np.ndarray,
+        Y: csr_matrix,
+        probes: int,
+    ) -> Self:
+        """Group the codes by cluster; cluster_of and codes are in the examples' own order."""
+        groups = grouped(cluster_of, len(centres))
+        return cls(directions, centres, groups, codes[groups[1]], Y, probes)
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """The place of each example's code, made at the first access."""
+        places = np.zeros(len(self.members), np.int64)
+        places[self.members] = np.arange(len(places))
+        return places
+
+    @property
+    def cluster_of(self) -> np.ndarray:
+        """The cluster of each example."""
+        clusters = np.repeat(np.arange(len(self.centres)), np.diff(self.indptr))
+        return np.asarray(clusters[self.places])
 
     @classmethod
     def build(
@@ -98,7 +125,7 @@ class CompressedExamples:
         points = _points(embed, X, directions)
         centres = k_means(points, max(1, round(np.sqrt(len(points)))), seed)
         cluster_of = assign(points, centres)
-        examples = cls(directions, centres, cluster_of, _codes(points), Y, len(centres))
+        examples = cls.of_codes(directions, centres, cluster_of, _codes(points), Y, len(centres))
         rng = np.random.default_rng([seed, 1])
         examples._choose_probes(sample_queries(queries, rng, lambda count: sample[:count]))
         return examples
@@ -109,11 +136,11 @@ class CompressedExamples:
         """Return these examples and more behind them; Y may have more labels than before."""
         points = _points(embed, X, self.directions)
         known = csr_matrix((self.Y.data, self.Y.indices, self.Y.indptr), (len(self), Y.shape[1]))
-        return CompressedExamples(
+        return CompressedExamples.of_codes(
             self.directions,
             self.centres,
             np.concatenate([self.cluster_of, assign(points, self.centres)]),
-            np.concatenate([self._codes_in_order(), _codes(points)]),
+            np.concatenate([self.codes_in_order(), _codes(points)]),
             vstack([known, Y], format="csr"),
             self.probes,
         )
@@ -121,11 +148,11 @@ class CompressedExamples:
     def renumbered(self, numbers: np.ndarray) -> CompressedExamples:
         """Return the same examples in another order: example i becomes numbers[i]."""
         order = np.argsort(numbers)
-        return CompressedExamples(
+        return CompressedExamples.of_codes(
             self.directions,
             self.centres,
             self.cluster_of[order],
-            self._codes_in_order()[order],
+            self.codes_in_order()[order],
             self.Y[order],
             self.probes,
         )
@@ -173,7 +200,7 @@ class CompressedExamples:
         """Search this number of clusters per query."""
         self.probes = probes
 
-    def _codes_in_order(self) -> np.ndarray:
+    def codes_in_order(self) -> np.ndarray:
         """Return the codes in the examples' own order."""
         return np.asarray(self.codes[self.places])
 
@@ -181,36 +208,50 @@ class CompressedExamples:
         return {
             "directions": self.directions,
             "centres": self.centres,
-            "cluster_of": self.cluster_of.astype(np.int32),
-            "codes": self._codes_in_order(),
+            "indptr": self.indptr,
+            "members": self.members,
+            "grouped": self.codes,
             "probes": np.array([self.probes]),
             **pack_csr("labels", self.Y),
         }
 
     @classmethod
     def restore(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the examples whose `state` the arrays are."""
-        return cls(
-            arrays["directions"],
-            arrays["centres"],
-            arrays["cluster_of"],
-            arrays["codes"],
-            unpack_csr("labels", arrays),
-            int(arrays["probes"][0]),
-        )
+        """Return the examples whose `state` the arrays are.
+
+        They may be read-only memory maps, and are not copied.
+        """
+        directions, centres = arrays["directions"], arrays["centres"]
+        Y, probes = unpack_csr("labels", arrays), int(arrays["probes"][0])
+        if "grouped" in arrays:
+            groups = arrays["indptr"], arrays["members"]
+            return cls(directions, centres, groups, arrays["grouped"], Y, probes)
+        # Codes in the examples' own order, as models were stored before.
+        cluster_of, codes = arrays["cluster_of"], arrays["codes"]
+        return cls.of_codes(directions, centres, cluster_of, codes, Y, probes)
 
     @staticmethod
-    def schema(arrays: Mapping[str, np.ndarray], prefix: str, dim: str) -> Schema:
+    def schema(arrays: Mapping[str, np.ndarray], prefix: str, dim: str | int) -> Schema:
         """Declare the arrays of `state` for vectors of this dimension, if there are any."""
         directions, clusters = f"{prefix}directions", f"{prefix}clusters"
+        examples = f"{prefix}examples"
         found = [
-            *csr(f"{prefix}labels", f"{prefix}examples", "labels", sets=True),
+            *csr(f"{prefix}labels", examples, "labels", sets=True),
             floats(f"{prefix}directions", directions, dim),
             floats(f"{prefix}centres", clusters, directions),
-            ints(f"{prefix}cluster_of", f"{prefix}examples", limit=clusters, types="i4"),
-            ints(f"{prefix}codes", f"{prefix}examples", directions, low=-128, types="i1"),
             ints(f"{prefix}probes", 1, low=1, limit=f"{clusters} + 1"),
         ]
+        if f"{prefix}cluster_of" in arrays:  # as models were stored before
+            found += [
+                ints(f"{prefix}cluster_of", examples, limit=clusters, types="i4"),
+                ints(f"{prefix}codes", examples, directions, low=-128, types="i1"),
+            ]
+        else:
+            found += [
+                offsets(f"{prefix}indptr", clusters, examples),
+                numbering(f"{prefix}members", examples),
+                ints(f"{prefix}grouped", examples, directions, low=-128, types="i1"),
+            ]
         return optional(found, arrays)
 
 

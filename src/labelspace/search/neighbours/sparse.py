@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack, vstack
 
 from labelspace._core.compiled import loop
+from labelspace._core.growing_rows import GrowingRows
 from labelspace._core.slots import new_table, slot_of
 from labelspace._core.sparse import pack_csr, unit_rows, unpack_csr
 from labelspace._core.sparse_loops import inverse_length
@@ -19,22 +20,42 @@ from labelspace._core.threads import parallel_blocks
 from labelspace._core.top_k import keep_best
 from labelspace.search.neighbours.voting import vote_of_one
 
+# Entries of examples that updates added, which a query compares one by one, before they are merged
+# into the index: a merge takes as long as all examples, a comparison of so many 0.1 ms.
+_MOST_PENDING = 50_000
 _FEW = 4  # a query that reads more postings than a share of 1 / _FEW of the examples scans all
+_NO_ROWS = csr_matrix((0, 0), dtype=np.float32)
 SMALLEST = np.float32(1e-6)  # cosine of a neighbour: below it, two examples share nothing
 
 
 class SparseNeighbours:
     """Inverted index over examples of length 1.
 
-    Attributes
+    The last examples that updates added may wait beside the index, so that one more example does
+    not cost as much as all of them. Cosines have the same bits either way.
+
+    Parameters
     ----------
     postings : csr_matrix of shape (features, examples)
         The examples that have each feature, and its value there.
     """
 
     def __init__(self, postings: csr_matrix) -> None:
-        self.postings = postings
+        self._postings = postings
+        self._pending: GrowingRows | None = None  # examples behind those of the index
         self._rows: csr_matrix | None = None
+
+    @property
+    def postings(self) -> csr_matrix:
+        """The examples that have each feature, (features, examples); merged at an access."""
+        if self._pending is not None:
+            more = csr_matrix(self._pending.matrix(self._postings.shape[0]).T)
+            self._postings = csr_matrix(hstack([self._postings, more], "csr", np.float32))
+            self._pending = None
+        return self._postings
+
+    def __len__(self) -> int:
+        return int(self._postings.shape[1]) + (len(self._pending) if self._pending else 0)
 
     @property
     def rows(self) -> csr_matrix:
@@ -50,10 +71,14 @@ class SparseNeighbours:
 
     def extended(self, X: csr_matrix, *, scaled: bool = False) -> SparseNeighbours:
         """Return an index with further examples behind those of this one; `scaled`: as they are."""
-        # CSR blocks are merged by one loop of scipy's, others by way of a list of all entries.
         rows = X if scaled else unit_rows(X)
-        more = csr_matrix(rows.T)
-        longer = SparseNeighbours(csr_matrix(hstack([self.postings, more], "csr", np.float32)))
+        if not rows.has_sorted_indices:  # sums in the order of features, as in the index
+            rows = rows.sorted_indices()
+        longer = SparseNeighbours(self._postings)
+        pending = GrowingRows.of(rows) if self._pending is None else self._pending.plus(rows)
+        longer._pending = pending
+        if pending.nnz > _MOST_PENDING:
+            longer.postings  # noqa: B018 - merges
         if self._rows is not None:
             longer._rows = csr_matrix(vstack([self._rows, rows], "csr", np.float32))
         return longer
@@ -68,16 +93,13 @@ class SparseNeighbours:
 
         Examples that share no feature with the query are no neighbours.
         """
-        postings = self.postings
         near = np.full((X.shape[0], k), -1, np.int64)
         cosines = np.zeros((X.shape[0], k), np.float32)
+        arrays = self._arrays()
 
         def block(start: int, stop: int) -> None:
-            _nearest(
-                *(X.indptr[start : stop + 1], X.indices, X.data),
-                *(postings.indptr, postings.indices, postings.data, postings.shape[1]),
-                *(near[start:stop], cosines[start:stop]),
-            )
+            queries = X.indptr[start : stop + 1], X.indices, X.data
+            _nearest(*queries, *arrays, near[start:stop], cosines[start:stop])
 
         parallel_blocks(X.shape[0], block, block=64)
         return near, cosines
@@ -86,22 +108,29 @@ class SparseNeighbours:
         self, X: csr_matrix, neighbours: int, power: float, Y: csr_matrix, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return `rank_votes` of what `search` finds, in blocks: quicker for single queries."""
-        postings = self.postings
         labels = np.full((X.shape[0], k), -1, np.int64)
         shares = np.zeros((X.shape[0], k), np.float32)
+        arrays = self._arrays()
 
         def block(start: int, stop: int) -> None:
             near = np.full((stop - start, neighbours), -1, np.int64)
             cosines = np.zeros(near.shape, np.float32)
-            _nearest(
-                *(X.indptr[start : stop + 1], X.indices, X.data),
-                *(postings.indptr, postings.indices, postings.data, postings.shape[1]),
-                *(near, cosines),
-            )
+            queries = X.indptr[start : stop + 1], X.indices, X.data
+            _nearest(*queries, *arrays, near, cosines)
             vote_of_one(near, cosines, power, Y, labels[start:stop], shares[start:stop])
 
         parallel_blocks(X.shape[0], block, block=64)
         return labels, shares
+
+    def _arrays(self) -> tuple[object, ...]:
+        """Return what the loop takes of the index and of the examples beside it."""
+        postings, rows = self._postings, _NO_ROWS
+        if self._pending is not None:
+            rows = self._pending.matrix(postings.shape[0])
+        return (
+            *(postings.indptr, postings.indices, postings.data, postings.shape[1]),
+            *(rows.indptr, rows.indices, rows.data),
+        )
 
     def state(self) -> dict[str, np.ndarray]:
         return pack_csr("postings", self.postings)
@@ -124,8 +153,9 @@ def rare_features(X: csr_matrix, common: float | None) -> csr_matrix:
 
 @loop
 def _nearest(  # type: ignore[no-untyped-def]
-    q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples, near, cosines
-):
+    q_indptr, q_indices, q_data, p_indptr, p_indices, p_data, n_examples,
+    r_indptr, r_indices, r_data, near, cosines,
+):  # fmt: skip
     similarity = np.zeros(0, np.float32)  # of all examples, once a query meets many of them
     for row in range(len(q_indptr) - 1):
         scale = inverse_length(q_data, q_indptr[row], q_indptr[row + 1])
@@ -133,6 +163,21 @@ def _nearest(  # type: ignore[no-untyped-def]
         for cell in range(q_indptr[row], q_indptr[row + 1]):
             many += p_indptr[q_indices[cell] + 1] - p_indptr[q_indices[cell]]
         filled = np.int64(0)  # a literal 0 would be a second type to compile
+        if len(r_indptr) > 1:
+            first, last = q_indptr[row], q_indptr[row + 1]
+            table = new_table(last - first)
+            for cell in range(first, last):
+                table[slot_of(table, q_indices[first:last], q_indices[cell])] = cell - first
+            for example in range(len(r_indptr) - 1):
+                cosine = np.float32(0.0)
+                for cell in range(r_indptr[example], r_indptr[example + 1]):
+                    place = table[slot_of(table, q_indices[first:last], r_indices[cell])]
+                    if place >= 0:
+                        cosine += (scale * q_data[first + place]) * r_data[cell]
+                if cosine > SMALLEST:
+                    filled = keep_best(
+                        cosine, n_examples + example, cosines[row], near[row], filled
+                    )
         if _FEW * many > n_examples:  # scanning all examples is cheaper than finding those met
             if len(similarity) == 0:
                 similarity = np.zeros(n_examples, np.float32)
