@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from labelspace._core.checks import expect
 from labelspace._core.compiled import loop
 from labelspace._core.schema import Schema, floats, ints, optional
 from labelspace._core.threads import parallel_blocks, product
@@ -60,6 +61,7 @@ class ProjectedIndex(InnerProductIndex):
     def restore(cls, vectors: Vectors, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `state` the arrays are."""
         known = (arrays["scales"], arrays["codes"]) if "codes" in arrays else None
+        expect(known is None or len(known[1]) == len(vectors), "the index is of other vectors")
         index = cls(vectors, arrays["directions"], int(arrays["rerank_size"][0]), known)
         index.recall = float(arrays["recall"][0])
         return index

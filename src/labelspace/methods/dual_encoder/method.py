@@ -343,7 +343,7 @@ class DualEncoder(Method):
             *DualSpace.schema(),
             ints("counts", "labels", low=TRAINED, limit=2**53),
             scalars("calibration", 2),
-            *index_schema(arrays, "index.", "code"),
+            *index_schema(arrays, "index.", "searched labels", "code"),
         ]
 
     def load_state(self, arrays: Mapping[str, np.ndarray]) -> None:
