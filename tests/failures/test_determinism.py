@@ -9,7 +9,13 @@ from __future__ import annotations
 from labelspace.methods.registry import HOMES
 from support.bits import in_own_process
 
-CHANGE_WITH_THREADS = {"seq2seq", "dual-encoder", "glas", "neuralxc", "treespace"}  # with narrow layers
+CHANGE_WITH_THREADS = {
+    "seq2seq",
+    "dual-encoder",
+    "glas",
+    "neuralxc",
+    "treespace",
+}  # with narrow layers
 
 
 def test_processes_and_threads_give_the_same_bits():
